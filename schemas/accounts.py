@@ -1,0 +1,38 @@
+"""`croesus.accounts`: what Croesus tells of an org's money."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from schemas.base import Wire
+from schemas.ids import EventId, Int64, Money, OrgId
+
+
+class BalanceUpdated(Wire):
+    """An org's balance as it stands (I6, I7, I8)."""
+
+    type: Literal["balance_updated"] = "balance_updated"
+    event_id: EventId
+    org_id: OrgId
+    balance: Money = Field(description="The whole balance, in the installation's currency; may be negative.")
+    sequence: Int64 | None = Field(None, description="Rises with each update; one not above the last is ignored (C3).")
+
+
+class OrgSuspended(Wire):
+    """The org may create, deploy and start nothing from now on (B22)."""
+
+    type: Literal["org_suspended"] = "org_suspended"
+    event_id: EventId
+    org_id: OrgId
+
+
+class OrgReinstated(Wire):
+    """The suspension is over (B22)."""
+
+    type: Literal["org_reinstated"] = "org_reinstated"
+    event_id: EventId
+    org_id: OrgId
+
+
+Account = Annotated[BalanceUpdated | OrgSuspended | OrgReinstated, Field(discriminator="type")]
+"""Any record of `croesus.accounts`, told apart by `type`."""

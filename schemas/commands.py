@@ -1,0 +1,120 @@
+"""`user.commands`: what a user asks for. Each command gets one result (C1)."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from schemas.base import NullIs, Wire
+from schemas.heads import CommandHead
+from schemas.ids import (
+    MAX_IDLE_TIMEOUT_S,
+    MAX_MIN_REPLICAS,
+    CommandId,
+    DeploymentId,
+    DiskGb,
+    GpuCount,
+    GpuType,
+    InstanceId,
+    OrgId,
+    Text512,
+)
+
+__all__ = [
+    "Command",
+    "CommandHead",
+    "CreateDeployment",
+    "DeployInstance",
+    "DestroyInstance",
+    "StartInstance",
+    "StopDeployment",
+    "StopInstance",
+    "Template",
+]
+
+
+class CreateDeployment(Wire):
+    """Create a deployment with its first replicas (P2)."""
+
+    type: Literal["create_deployment"] = "create_deployment"
+    command_id: CommandId
+    org_id: OrgId
+    deployment_id: DeploymentId
+    model: Text512 = Field(description="The model to serve, 1 to 512 characters.")
+    gpu_type: GpuType
+    gpu_count: GpuCount
+    serving: Annotated[Literal["dedicated", "serverless"], NullIs("dedicated")] = Field(
+        "dedicated", description="`dedicated` is billed by running windows (B1); `serverless` has none (P8)."
+    )
+    min_replicas: Annotated[int, Field(ge=0, le=MAX_MIN_REPLICAS), NullIs(1)] = Field(
+        1, description="Replicas that the scaler keeps alive, 0 to 100 (P5)."
+    )
+    idle_timeout_s: Annotated[int, Field(ge=1, le=MAX_IDLE_TIMEOUT_S)] | None = Field(
+        None, description="Seconds without a request until it is paused, 1 to 31,536,000; absent: never (P6)."
+    )
+
+
+class StopDeployment(Wire):
+    """Stop a deployment and its replicas (P4)."""
+
+    type: Literal["stop_deployment"] = "stop_deployment"
+    command_id: CommandId
+    org_id: OrgId
+    deployment_id: DeploymentId
+
+
+class Template(Wire):
+    """How an instance is launched."""
+
+    mode: Literal["ssh", "jupyter", "args"] = Field(description="What the image is started with.")
+    image: Text512 = Field(description="Container image, 1 to 512 characters.")
+
+
+class DeployInstance(Wire):
+    """Rent an instance (I1, I5, I6)."""
+
+    type: Literal["deploy_instance"] = "deploy_instance"
+    command_id: CommandId
+    org_id: OrgId
+    instance_id: InstanceId
+    offer_id: Text512 = Field(description="The host's offer that was taken, 1 to 512 characters.")
+    gpu_type: GpuType
+    gpu_count: GpuCount
+    disk_gb: DiskGb
+    template: Template = Field(description="How it is launched.")
+    gpus_releasable: Annotated[bool, NullIs(True)] = Field(  # noqa: FBT003 - a value, not a switch
+        default=True, description="Whether its GPUs may go to others while it is stopped without balance (I7)."
+    )
+
+
+class StartInstance(Wire):
+    """Start a stopped instance (I1, I6)."""
+
+    type: Literal["start_instance"] = "start_instance"
+    command_id: CommandId
+    org_id: OrgId
+    instance_id: InstanceId
+
+
+class StopInstance(Wire):
+    """Stop a running instance; its disk stays (I1)."""
+
+    type: Literal["stop_instance"] = "stop_instance"
+    command_id: CommandId
+    org_id: OrgId
+    instance_id: InstanceId
+
+
+class DestroyInstance(Wire):
+    """Destroy an instance with its disk (I1)."""
+
+    type: Literal["destroy_instance"] = "destroy_instance"
+    command_id: CommandId
+    org_id: OrgId
+    instance_id: InstanceId
+
+
+Command = Annotated[
+    CreateDeployment | StopDeployment | DeployInstance | StartInstance | StopInstance | DestroyInstance,
+    Field(discriminator="type"),
+]
+"""Any record of `user.commands`, told apart by `type`."""

@@ -1,0 +1,71 @@
+"""Constrained types of the wire: ids, texts, numbers, money, and the bounds the contract gives them.
+
+Patterns say `[0-9]`, never `\d`: only ASCII digits count. They are matched by a Rust engine whose `$` is the very end of
+the text, a trailing newline included.
+"""
+
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, Field, StringConstraints
+
+MAX_ID_CHARS: Final = 128
+MAX_LONG_LIVED_ID_CHARS: Final = 112
+MAX_TEXT_CHARS: Final = 512
+MAX_MESSAGE_CHARS: Final = 4_096
+MAX_GPU_COUNT: Final = 16
+MAX_DISK_GB: Final = 65_536
+MAX_MIN_REPLICAS: Final = 100
+MAX_IDLE_TIMEOUT_S: Final = 31_536_000
+MIN_INT64: Final = -(2**63)
+MAX_INT64: Final = 2**63 - 1
+
+_AMOUNT: Final = r"[0-9]{1,18}(\.[0-9]{1,18})?"
+
+
+def _cut(message: str) -> str:
+    return message[:MAX_MESSAGE_CHARS]
+
+
+Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
+"""An id on its way in: letters, digits, `.`, `_`, `-`; 1 to 128 characters; the first a letter or a digit."""
+
+LongLivedId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,111}$")]
+"""An id that ours are built from (replicas, windows, orders), so at most 112 characters."""
+
+GpuType = Annotated[
+    str,
+    StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$"),
+    Field(description="GPU model, as prices name it: lower case, at most 32 characters."),
+]
+
+Text512 = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TEXT_CHARS)]
+"""Free text of 1 to 512 characters."""
+
+Message = Annotated[str, AfterValidator(_cut)]
+"""Free text; what goes over 4,096 characters is cut, never refused."""
+
+Int64 = Annotated[int, Field(ge=MIN_INT64, le=MAX_INT64)]
+"""A 64-bit integer; a bool, a float or a string is none."""
+
+Money = Annotated[str, StringConstraints(pattern=rf"^-?{_AMOUNT}$")]
+"""A decimal string in the installation's currency, at most 18 digits on each side of the point; never a float."""
+
+NonNegativeMoney = Annotated[str, StringConstraints(pattern=rf"^(-0{{1,18}}(\.0{{1,18}})?|{_AMOUNT})$")]
+"""`Money` that is 0 or more."""
+
+Currency = Annotated[str, StringConstraints(pattern=r"^[A-Z]{3}$")]
+"""An ISO 4217 code."""
+
+Rfc3339 = Annotated[
+    str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$")
+]
+"""A time on its way out: RFC 3339, UTC, milliseconds, `Z`."""
+
+OrgId = Annotated[Id, Field(description="The organisation; it decides the partition and scopes every other id.")]
+EventId = Annotated[Id, Field(description="Unique within the org and topic for 24 h; once more is a duplicate (C4).")]
+CommandId = Annotated[Id, Field(description="Unique within the org for 24 h; once more gets the first result (C1).")]
+DeploymentId = Annotated[LongLivedId, Field(description="The deployment, unique within its org, never used again.")]
+InstanceId = Annotated[LongLivedId, Field(description="The instance, unique within its org, never used again.")]
+ReplicaId = Annotated[Id, Field(description="The replica, `<deployment_id>-r<n>`, looked up within its org.")]
+GpuCount = Annotated[int, Field(ge=1, le=MAX_GPU_COUNT, description="GPUs, 1 to 16.")]
+DiskGb = Annotated[int, Field(ge=1, le=MAX_DISK_GB, description="Disk in GB, 1 to 65,536.")]
