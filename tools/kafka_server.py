@@ -1,0 +1,111 @@
+"""Apache Kafka as a plain JVM process: one KRaft node from the jars that kafka/pom.xml pins."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import re
+import shutil
+import struct
+import subprocess
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from tools.console import ROOT, STATE, ToolError, run
+from tools.packages import can_install, install, require
+from tools.server import LOOPBACK, Server, exchange
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_OLDEST_JAVA = 17
+_JAVA_PACKAGE = "default-jre-headless"
+_CONFIG = ROOT / "tools" / "kafka"
+
+# ApiVersions (key 18), version 0, correlation id 1, no client id: the one request that every broker answers first.
+_API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+_ANSWER_HEAD = struct.Struct(">iih")
+
+
+class KafkaServer(Server):
+    """A broker; its controller listens on the port above the broker's."""
+
+    title: ClassVar[str] = "Kafka broker"
+    port_setting: ClassVar[str] = "OBOL_BROKER_PORT"
+    address_setting: ClassVar[str] = "KAFKA_BOOTSTRAP_SERVERS"
+    neighbouring_ports: ClassVar[int] = 2
+
+    @classmethod
+    def address(cls, port: int) -> str:
+        """`host:port`, as Kafka clients take it."""
+        return f"{LOOPBACK}:{port}"
+
+    @classmethod
+    def answers(cls, port: int) -> bool:
+        """Tell whether a broker answers an ApiVersions request, which it does once it is unfenced."""
+        answer = exchange(port, _API_VERSIONS, _ANSWER_HEAD.size)
+        if len(answer) < _ANSWER_HEAD.size:
+            return False
+        _, correlation_id, error_code = _ANSWER_HEAD.unpack(answer)
+        return bool(correlation_id == 1 and error_code == 0)
+
+    def prepare(self) -> Sequence[str]:
+        """Fetch the jars where they are missing, write the configuration, format an empty data folder."""
+        java = _java()
+        jars = _jars()
+        data = self.folder / "data"
+        config = self.folder / "server.properties"
+        controller = f"{LOOPBACK}:{self.port + 1}"
+        config.write_text(
+            (_CONFIG / "server.properties").read_text(encoding="utf-8")
+            + f"\ncontroller.quorum.voters=1@{controller}\n"
+            f"listeners=PLAINTEXT://{self.address(self.port)},CONTROLLER://{controller}\n"
+            f"advertised.listeners=PLAINTEXT://{self.address(self.port)}\n"
+            f"log.dirs={data}\n",
+            encoding="utf-8",
+        )
+        base = [java, f"-Dlog4j2.configurationFile={_CONFIG / 'log4j2.properties'}", "-cp", f"{jars}/*"]
+        if not (data / "meta.properties").exists():
+            cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+            format_data = [*base, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(config)]
+            run(format_data, f"{self.title}: formatting its data folder", self.folder / "format.log")
+        return [base[0], "-Xms256m", "-Xmx512m", *base[1:], "kafka.Kafka", str(config)]
+
+
+def _java_version(java: str) -> int:
+    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    found = re.search(r'version "(\d+)', answer.stdout + answer.stderr)
+    return int(found[1]) if found else 0
+
+
+def _java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=str(Path(home) / "bin")) if home else None
+    java = java or require("java", _JAVA_PACKAGE)
+    if _java_version(java) < _OLDEST_JAVA and can_install():
+        install(_JAVA_PACKAGE)
+        java = "/usr/bin/java"
+    version = _java_version(java)
+    if version < _OLDEST_JAVA:
+        message = f"{java} is Java {version}, Kafka needs {_OLDEST_JAVA} or newer: install it, or point JAVA_HOME at it"
+        raise ToolError(message)
+    return java
+
+
+def _jars() -> Path:
+    """Folder of the broker's jars; named after the pom, so a changed pom fetches anew."""
+    pom = _CONFIG / "pom.xml"
+    folder = STATE / f"kafka-jars-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
+    if folder.exists():
+        return folder
+    maven = require("mvn", "maven", _JAVA_PACKAGE)
+    partial = folder.with_name(f"{folder.name}.{os.getpid()}")
+    command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", "-DincludeScope=runtime"]
+    run([*command, f"-DoutputDirectory={partial}"], "Maven: fetching Kafka's jars (54 MB)", STATE / "maven.log")
+    try:
+        partial.rename(folder)
+    except OSError:  # another start was first
+        shutil.rmtree(partial)
+    return folder

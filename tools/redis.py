@@ -1,0 +1,11 @@
+"""The Redis for work on Obol: `python tools/redis.py start|stop|status`. `start` prints the address as a shell export."""
+
+import sys
+from pathlib import Path
+
+sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+from tools.services import REDIS, command_line  # noqa: E402 - the path above is what makes it importable
+
+if __name__ == "__main__":
+    sys.exit(command_line(REDIS, sys.argv[1:]))

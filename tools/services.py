@@ -1,0 +1,121 @@
+"""Where a service comes from, in this order: the address in the environment, Docker, a plain process of ours."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tools.compose import ComposeService, engine_answers, usable
+from tools.console import STATE, ToolError, say
+from tools.kafka_server import KafkaServer
+from tools.redis_server import RedisServer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tools.server import Server
+
+
+@dataclass(frozen=True)
+class Place:
+    """A service that answers: its address, what runs it, and whether this call started it."""
+
+    address: str
+    runs_as: str
+    started: bool
+
+
+@dataclass(frozen=True)
+class Service:
+    """One kind of service: its process, its container, its default port."""
+
+    name: str
+    server: type[Server]
+    container: ComposeService
+    default_port: int
+
+    @property
+    def setting(self) -> str:
+        """The variable that carries the address."""
+        return self.server.address_setting
+
+    def local(self) -> Server:
+        """Return the process that a start without a cluster and without Docker runs."""
+        setting = self.server.port_setting
+        text = os.environ.get(setting) or str(self.default_port)
+        if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= 65_000:  # noqa: PLR2004 - a port
+            message = f"{setting}={text} is not a port: choose a whole number from 1 to 65000"
+            raise ToolError(message)
+        return self.server(STATE / self.name, int(text))
+
+    def start(self) -> Place:
+        """Make the service answer; `ToolError` when it can't be."""
+        address = os.environ.get(self.setting)
+        if address:
+            return Place(address, self.setting, started=False)
+        local = self.local()
+        if local.running() is None and usable(self.container):
+            started = self.container.start(local.port, self.server.answers)
+            return Place(self.server.address(local.port), "Docker", started)
+        started = local.start()
+        return Place(self.server.address(local.port), "a process", started)
+
+    def status(self) -> Place | None:
+        """Return where the service runs now, if it does."""
+        address = os.environ.get(self.setting)
+        if address:
+            return Place(address, self.setting, started=False)
+        local = self.local()
+        running = local.running()
+        if running is not None:
+            return Place(self.server.address(running.port), f"a process (pid {running.pid})", started=False)
+        if engine_answers() and self.container.container():
+            return Place(self.server.address(local.port), "Docker", started=False)
+        return None
+
+    def stop(self) -> bool:
+        """Stop what a start of ours left running; never a service named in the environment. False when there is none."""
+        stopped = self.local().stop()
+        if engine_answers():
+            stopped = self.container.stop() or stopped
+        return stopped
+
+
+KAFKA = Service(
+    name="kafka",
+    server=KafkaServer,
+    container=ComposeService("kafka", "OBOL_KAFKA_IMAGE", "apache/kafka:4.1.1"),
+    default_port=9092,
+)
+REDIS = Service(
+    name="redis",
+    server=RedisServer,
+    container=ComposeService("redis", "OBOL_REDIS_IMAGE", "redis:7"),
+    default_port=6379,
+)
+
+
+def command_line(service: Service, arguments: Sequence[str]) -> int:
+    """Carry out `start`, `stop` or `status`; the exit code. On stdout: a line that a shell can evaluate."""
+    title = service.server.title
+    parser = argparse.ArgumentParser(description=f"{title} for work on Obol.")
+    parser.add_argument("action", choices=("start", "stop", "status"))
+    action = parser.parse_args(arguments).action
+    try:
+        if action == "stop":
+            say(f"{title}: {'stopped' if service.stop() else 'none of ours is running'}")
+            return 0
+        place = service.start() if action == "start" else service.status()
+    except ToolError as error:
+        say(f"error: {error}")
+        return 1
+    if place is None:
+        say(f"{title}: not running; start it with: make broker")
+        return 1
+    verb = "started" if place.started else "found"
+    say(f"{title}: {verb} at {place.address}, from {place.runs_as}")
+    sys.stdout.write(f"export {service.setting}={place.address}\n")
+    return 0
