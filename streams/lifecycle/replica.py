@@ -1,0 +1,147 @@
+"""The replica's state machine: what a progress callback does in each status (rules R1 to R4)."""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class ReplicaStatus(StrEnum):
+    """Where a replica stands (R1). `failed` and `stopped` are terminal."""
+
+    PENDING = "pending"
+    PULLING = "pulling_docker_image"
+    INITING = "initing_docker_container"
+    RUNNING = "running"
+    RESTARTING = "restarting"
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+
+class Signal(StrEnum):
+    """What a progress callback says, once its status and message are read together (R2, R3)."""
+
+    PULLING_IMAGE = "pulling_image"
+    MODEL_SERVER = "model_server"
+    HEALTHY = "healthy"
+    RESTARTING = "restarting"
+    FAILED = "failed"
+    SYSTEM_FAILURE = "system_failure"
+    VM_CRASH = "vm_crash"
+
+
+class FailReason(StrEnum):
+    """Why a replica failed (R3)."""
+
+    IMAGE_PULL_FAILED = "image_pull_failed"
+    CONTAINER_INIT_FAILED = "container_init_failed"
+    CONTAINER_CRASHED = "container_crashed"
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A step to another status; a failure carries its reason, and whether it is fatal for the deployment (P3)."""
+
+    to: ReplicaStatus
+    fail_reason: FailReason | None = None
+    fatal: bool = False
+
+
+class Stay(StrEnum):
+    """Why a callback changes no status. `BEAT` is no surprise: "healthy" while running is a heartbeat (B2)."""
+
+    BEAT = "beat"
+    ALREADY_THERE = "already_there"
+    BACKWARDS = "backwards"
+    OUT_OF_PLACE = "out_of_place"
+    TERMINAL = "terminal"
+
+
+TERMINAL = frozenset({ReplicaStatus.FAILED, ReplicaStatus.STOPPED})
+
+_TO_PULLING = Move(ReplicaStatus.PULLING)
+_TO_INITING = Move(ReplicaStatus.INITING)
+_TO_RUNNING = Move(ReplicaStatus.RUNNING)
+_TO_RESTARTING = Move(ReplicaStatus.RESTARTING)
+_PULL_FAILED = Move(ReplicaStatus.FAILED, FailReason.IMAGE_PULL_FAILED, fatal=True)
+_INIT_FAILED = Move(ReplicaStatus.FAILED, FailReason.CONTAINER_INIT_FAILED, fatal=True)
+_CRASHED = Move(ReplicaStatus.FAILED, FailReason.CONTAINER_CRASHED)
+
+TRANSITIONS: dict[ReplicaStatus, dict[Signal, Move | Stay]] = {
+    ReplicaStatus.PENDING: {
+        Signal.PULLING_IMAGE: _TO_PULLING,
+        Signal.MODEL_SERVER: _TO_INITING,
+        Signal.HEALTHY: _TO_RUNNING,
+        Signal.RESTARTING: Stay.OUT_OF_PLACE,
+        Signal.FAILED: _PULL_FAILED,
+        Signal.SYSTEM_FAILURE: _CRASHED,
+        Signal.VM_CRASH: _CRASHED,
+    },
+    ReplicaStatus.PULLING: {
+        Signal.PULLING_IMAGE: Stay.ALREADY_THERE,
+        Signal.MODEL_SERVER: _TO_INITING,
+        Signal.HEALTHY: _TO_RUNNING,
+        Signal.RESTARTING: Stay.OUT_OF_PLACE,
+        Signal.FAILED: _PULL_FAILED,
+        Signal.SYSTEM_FAILURE: _CRASHED,
+        Signal.VM_CRASH: _CRASHED,
+    },
+    ReplicaStatus.INITING: {
+        Signal.PULLING_IMAGE: Stay.BACKWARDS,
+        Signal.MODEL_SERVER: Stay.ALREADY_THERE,
+        Signal.HEALTHY: _TO_RUNNING,
+        Signal.RESTARTING: Stay.OUT_OF_PLACE,
+        Signal.FAILED: _INIT_FAILED,
+        Signal.SYSTEM_FAILURE: _CRASHED,
+        Signal.VM_CRASH: _CRASHED,
+    },
+    ReplicaStatus.RUNNING: {
+        Signal.PULLING_IMAGE: Stay.BACKWARDS,
+        Signal.MODEL_SERVER: Stay.BACKWARDS,
+        Signal.HEALTHY: Stay.BEAT,
+        Signal.RESTARTING: _TO_RESTARTING,
+        Signal.FAILED: _CRASHED,
+        Signal.SYSTEM_FAILURE: _CRASHED,
+        Signal.VM_CRASH: _CRASHED,
+    },
+    ReplicaStatus.RESTARTING: {
+        Signal.PULLING_IMAGE: Stay.BACKWARDS,
+        Signal.MODEL_SERVER: Stay.BACKWARDS,
+        Signal.HEALTHY: _TO_RUNNING,
+        Signal.RESTARTING: Stay.ALREADY_THERE,
+        Signal.FAILED: _CRASHED,
+        Signal.SYSTEM_FAILURE: _CRASHED,
+        Signal.VM_CRASH: _CRASHED,
+    },
+    ReplicaStatus.FAILED: dict.fromkeys(Signal, Stay.TERMINAL),
+    ReplicaStatus.STOPPED: dict.fromkeys(Signal, Stay.TERMINAL),
+}
+
+# A whole word, in any case, and neither "not healthy" nor "un-healthy" (R2 D).
+_HEALTHY = re.compile(r"(?<!\bnot )(?<!\bun-)\bhealthy\b", re.IGNORECASE | re.ASCII)
+
+_SIGNAL_BY_STATUS = {
+    "RESTARTING": Signal.RESTARTING,
+    "FAILED": Signal.FAILED,
+    "SYSTEM_FAILURE": Signal.SYSTEM_FAILURE,
+    "VM_CRASH": Signal.VM_CRASH,
+}
+
+
+def read_signal(status: str, message: str) -> Signal | None:
+    """The signal in a callback's status and message; None where they say nothing known (R2).
+
+    Two starting steps in one message count as the later one (R2 D).
+    """
+    if status == "STARTING":
+        text = message.lower()
+        if "model server" in text:
+            return Signal.MODEL_SERVER
+        return Signal.PULLING_IMAGE if "pulling image" in text else None
+    if status == "RUNNING":
+        return Signal.HEALTHY if _HEALTHY.search(" ".join(message.split())) else None
+    return _SIGNAL_BY_STATUS[status]
+
+
+def step(status: ReplicaStatus, signal: Signal) -> Move | Stay:
+    """What `signal` does to a replica in `status`: the table's own word."""
+    return TRANSITIONS[status][signal]

@@ -1,0 +1,4 @@
+"""What each event does, pure: (rows, event, now) → Decision (every rule of the rule book).
+
+`accountant.py` is the way in; a rule changes rows in its `Book` and names each changed row, output and count in a `Decision`.
+"""

@@ -1,0 +1,40 @@
+"""`lifecycle.changes`: every move of an entity is told once, numbered per entity (contract, "Out")."""
+
+from schemas.changes import LifecycleChange
+from schemas.times import rfc3339
+from streams.rules.context import Turn
+from streams.rules.rows import Deployment, Instance, Replica
+
+TOPIC = "lifecycle.changes"
+
+
+def tell(
+    turn: Turn,
+    entity: Deployment | Replica | Instance,
+    before: str | None,
+    after: str,
+    reason: str,
+) -> None:
+    """Send the change of `entity` from `before` (None: it is new) to `after`; its row has changed with it."""
+    entity.changes_made += 1
+    turn.decision.put(entity)
+    match entity:
+        case Deployment():
+            kind, code, message = "deployment", None, None
+        case Replica():
+            kind, code, message = "replica", None, None
+        case Instance():
+            kind, code, message = "instance", entity.error_code, entity.error_message
+    change = LifecycleChange.model_construct(
+        event_id=f"{kind}:{entity.row_id}:{entity.changes_made}",
+        org_id=entity.org_id,
+        kind=kind,
+        id=entity.row_id,
+        from_=before,
+        to=after,
+        reason=reason,
+        error_code=code,
+        error_message=message,
+        at=rfc3339(turn.now),
+    )
+    turn.decision.send(TOPIC, entity.org_id, turn.now, change)

@@ -1,0 +1,144 @@
+"""What users ask of instances, and what must be true for it (rules I5, I6, I11)."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from schemas.commands import (
+    DeployInstance,
+    DestroyInstance,
+    StartInstance,
+    StopInstance,
+)
+from streams.billing.burn import burn_per_hour
+from streams.billing.money import to_atto, to_text
+from streams.billing.prices import DISK_PROFILE, instance_profile
+from streams.lifecycle.instance import ALLOWED_ACTIONS, Action, InstanceState
+from streams.limits import MAX_INSTANCES
+from streams.rules import instances
+from streams.rules.context import Turn
+from streams.rules.results import Refusal
+from streams.rules.rows import Instance
+
+
+def deploy(turn: Turn, command: DeployInstance) -> Refusal | str:
+    """Begin an instance: a free place (I5), a price, and money for an hour of everything (I6)."""
+    instance_id = command.instance_id
+    known = turn.rows.instances.get(instance_id)
+    if known is not None:
+        return Refusal(
+            "ALREADY_EXISTS",
+            f"instance {instance_id} is {known.state} already; deploy_instance needs an id never used before",
+        )
+    if len(turn.rows.held) >= MAX_INSTANCES:
+        return Refusal(
+            "INSTANCE_LIMIT",
+            f"instance {instance_id} does not exist; deploy_instance would be one more than the {MAX_INSTANCES} that org "
+            f"{turn.org_id} may hold: destroy one first",
+        )
+    profile = instance_profile(command.gpu_type, command.gpu_count)
+    refusal = _unaffordable(
+        turn,
+        f"instance {instance_id} does not exist; deploy_instance",
+        profile,
+        {
+            profile: 1,
+            DISK_PROFILE: command.disk_gb,
+        },
+    )
+    if refusal is not None:
+        return refusal
+    instance = Instance(
+        org_id=command.org_id,
+        instance_id=instance_id,
+        state=InstanceState.CREATING,
+        offer_id=command.offer_id,
+        gpu_type=command.gpu_type,
+        gpu_count=command.gpu_count,
+        disk_gb=command.disk_gb,
+        mode=command.template.mode,
+        image=command.template.image,
+        gpus_releasable=command.gpus_releasable,
+        created_at=turn.now,
+        entered_at=turn.now,
+    )
+    instances.begin(turn, instance)
+    return f"instance {instance_id} is creating"
+
+
+def start(turn: Turn, command: StartInstance) -> Refusal | str:
+    """Start a stopped instance, with money for an hour of everything, its disk counted once (I6)."""
+    found = _find(turn, command.instance_id, "start_instance", Action.START)
+    if isinstance(found, Refusal):
+        return found
+    profile = instance_profile(found.gpu_type, found.gpu_count)
+    refusal = _unaffordable(
+        turn,
+        f"instance {found.instance_id} is stopped; start_instance",
+        profile,
+        {profile: 1},
+    )
+    if refusal is not None:
+        return refusal
+    return _act(turn, found, Action.START)
+
+
+def stop(turn: Turn, command: StopInstance) -> Refusal | str:
+    """Stop a running instance; never needs money."""
+    found = _find(turn, command.instance_id, "stop_instance", Action.STOP)
+    return found if isinstance(found, Refusal) else _act(turn, found, Action.STOP)
+
+
+def destroy(turn: Turn, command: DestroyInstance) -> Refusal | str:
+    """Destroy an instance in any state but destroyed; in destroying, accepted and nothing changes (I1)."""
+    found = _find(turn, command.instance_id, "destroy_instance", Action.DESTROY)
+    if isinstance(found, Refusal):
+        return found
+    if found.state is InstanceState.DESTROYING:
+        return f"instance {found.instance_id} is destroying already"
+    return _act(turn, found, Action.DESTROY)
+
+
+def _act(turn: Turn, instance: Instance, action: Action) -> str:
+    instances.apply_trigger(turn, instance, action, "user")
+    return f"instance {instance.instance_id} is {instance.state}"
+
+
+def _find(
+    turn: Turn, instance_id: str, asked: str, action: Action
+) -> Instance | Refusal:
+    instance = turn.rows.instances.get(instance_id)
+    if instance is None:
+        return Refusal(
+            "NOT_FOUND",
+            f"instance {instance_id} is not known in org {turn.org_id}; {asked} needs one that is",
+        )
+    if action in ALLOWED_ACTIONS[instance.state]:
+        return instance
+    allowed = ", ".join(ALLOWED_ACTIONS[instance.state]) or "nothing"
+    return Refusal(
+        "ILLEGAL_TRANSITION",
+        f"instance {instance_id} is {instance.state}; {asked} is not allowed there, allowed: {allowed}",
+    )
+
+
+def _unaffordable(
+    turn: Turn, asked: str, profile: str, added: Mapping[str, int]
+) -> Refusal | None:
+    """Why `added` can't be paid for an hour, together with all that the org runs; None when it can (I6)."""
+    for needed in (profile, DISK_PROFILE):
+        if turn.prices.at(needed, turn.now) is None:
+            return Refusal(
+                "UNPRICED_PROFILE",
+                f"{asked} needs a price for {needed} and there is none: publish one on croesus.prices",
+            )
+    burn = burn_per_hour(
+        Counter(turn.rows.units) + Counter(added), turn.prices, turn.now
+    )
+    balance = turn.rows.org.balance or "0"
+    if to_atto(balance) >= burn:
+        return None
+    return Refusal(
+        "INSUFFICIENT_BALANCE",
+        f"{asked} needs a balance of one hour of everything, {to_text(burn)}, and the balance of org {turn.org_id} is "
+        f"{balance}: top it up, or stop something",
+    )
