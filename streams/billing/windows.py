@@ -86,19 +86,11 @@ class Figures(NamedTuple):
     @property
     def unexplained_ms(self) -> int:
         """What B12 leaves over: 0, or an alarm."""
-        return (
-            self.running_ms
-            - self.billed_ms
-            - self.pending_ms
-            - self.forgiven_ms
-            + self.overbilled_ms
-        )
+        return self.running_ms - self.billed_ms - self.pending_ms - self.forgiven_ms + self.overbilled_ms
 
     def plus(self, other: "Figures") -> "Figures":
         """Both added up, figure by figure."""
-        return Figures(
-            *(mine + theirs for mine, theirs in zip(self, other, strict=True))
-        )
+        return Figures(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
 
 
 NO_FIGURES = Figures(0, 0, 0, 0, 0)
@@ -108,15 +100,9 @@ def horizon(window: Window, now_ms: int) -> int:
     """How far `window` may be billed at `now_ms` (B3): whole minutes while open, to the millisecond once closed."""
     beat = window.last_health_check
     if window.ended_at is not None:
-        end = (
-            window.ended_at
-            if beat is None
-            else min(window.ended_at, beat + HEARTBEAT_GRACE_MS)
-        )
+        end = window.ended_at if beat is None else min(window.ended_at, beat + HEARTBEAT_GRACE_MS)
     else:
-        end = floor_minute(
-            now_ms if beat is None else min(now_ms, beat + HEARTBEAT_GRACE_MS)
-        )
+        end = floor_minute(now_ms if beat is None else min(now_ms, beat + HEARTBEAT_GRACE_MS))
     return max(end, window.opened_at)
 
 
@@ -134,9 +120,7 @@ def close(window: Window, now_ms: int, closed_by: Origin) -> None:
 
 def next_pieces(window: Window, now_ms: int) -> Iterator[tuple[int, int]]:
     """The pieces of `window` to bill at `now_ms`, oldest first, at most 60 (B4, B5)."""
-    return cut(
-        window.billed_until, horizon(window, now_ms), MAX_EVENTS_PER_WINDOW_PER_RECORD
-    )
+    return cut(window.billed_until, horizon(window, now_ms), MAX_EVENTS_PER_WINDOW_PER_RECORD)
 
 
 def finish(window: Window, now_ms: int) -> bool:
@@ -151,13 +135,7 @@ def figures(window: Window, as_of_ms: int) -> Figures:
     """Where the time of `window` stands, as of `as_of_ms` (B12); `forgiven` and `overbilled` from the close on (B6, B10)."""
     if window.ended_at is None:
         until = max(as_of_ms, window.billed_until)
-        return Figures(
-            until - window.opened_at,
-            window.billed_ms,
-            until - window.billed_until,
-            0,
-            0,
-        )
+        return Figures(until - window.opened_at, window.billed_ms, until - window.billed_until, 0, 0)
     end = horizon(window, window.ended_at)
     return Figures(
         running_ms=window.ended_at - window.opened_at,

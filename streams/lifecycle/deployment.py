@@ -31,10 +31,7 @@ TRANSITIONS: dict[DeploymentStatus, dict[Trigger, DeploymentStatus]] = {
         Trigger.REPLICAS_FAILED: DeploymentStatus.FAILED,
         Trigger.ORG_SUSPENDED: DeploymentStatus.STOPPED,
     },
-    DeploymentStatus.PAUSED: {
-        Trigger.STOP: DeploymentStatus.STOPPED,
-        Trigger.REQUEST: DeploymentStatus.CREATED,
-    },
+    DeploymentStatus.PAUSED: {Trigger.STOP: DeploymentStatus.STOPPED, Trigger.REQUEST: DeploymentStatus.CREATED},
     DeploymentStatus.FAILED: {},
     DeploymentStatus.STOPPED: {},
 }

@@ -95,12 +95,7 @@ class Move:
 
 
 TRANSITIONAL = frozenset(
-    {
-        InstanceState.CREATING,
-        InstanceState.STARTING,
-        InstanceState.STOPPING,
-        InstanceState.DESTROYING,
-    }
+    {InstanceState.CREATING, InstanceState.STARTING, InstanceState.STOPPING, InstanceState.DESTROYING}
 )
 
 METER: dict[InstanceState, Meter] = dict.fromkeys(InstanceState, Meter.NONE) | {
@@ -154,9 +149,7 @@ TRANSITIONS: dict[InstanceState, dict[Trigger, Move]] = {
         Report.WORKLOAD_COMPLETED: _STOPPED,
         Report.WORKLOAD_LOST: _BROKEN,
         Report.WORKLOAD_GONE: _VANISHED,
-        Timer.STOP_TIMED_OUT: Move(
-            InstanceState.RUNNING, explains=True, stays_pending=True
-        ),
+        Timer.STOP_TIMED_OUT: Move(InstanceState.RUNNING, explains=True, stays_pending=True),
         Action.DESTROY: _DESTROY,
     },
     InstanceState.STOPPED: {
@@ -176,9 +169,7 @@ TRANSITIONS: dict[InstanceState, dict[Trigger, Move]] = {
         Timer.ERROR_EXPIRED: _DESTROY,
         Action.DESTROY: _DESTROY,
     },
-    InstanceState.DESTROYING: {
-        Report.TEARDOWN_FINISHED: Move(InstanceState.DESTROYED),
-    },
+    InstanceState.DESTROYING: {Report.TEARDOWN_FINISHED: Move(InstanceState.DESTROYED)},
     InstanceState.DESTROYED: {},
 }
 
@@ -192,13 +183,9 @@ STOP_PENDING: dict[Trigger, Move | None] = {
 }
 
 # The workload is known to have ended: in error, such an instance is destroyed after an hour (I9).
-ENDED_CODES = frozenset(
-    {Report.WORKLOAD_FAILED, Report.WORKLOAD_COMPLETED, Report.WORKLOAD_GONE}
-)
+ENDED_CODES = frozenset({Report.WORKLOAD_FAILED, Report.WORKLOAD_COMPLETED, Report.WORKLOAD_GONE})
 
-ALLOWED_ACTIONS: dict[InstanceState, tuple[Action, ...]] = dict.fromkeys(
-    InstanceState, (Action.DESTROY,)
-) | {
+ALLOWED_ACTIONS: dict[InstanceState, tuple[Action, ...]] = dict.fromkeys(InstanceState, (Action.DESTROY,)) | {
     InstanceState.RUNNING: (Action.STOP, Action.DESTROY),
     InstanceState.STOPPED: (Action.START, Action.DESTROY),
     InstanceState.DESTROYED: (),
@@ -219,9 +206,7 @@ MESSAGES: dict[str, str] = {
 }
 
 
-def step(
-    state: InstanceState, trigger: Trigger, *, stop_pending: bool = False
-) -> Move | None:
+def step(state: InstanceState, trigger: Trigger, *, stop_pending: bool = False) -> Move | None:
     """What `trigger` does to an instance in `state`; None where that is no move (I1)."""
     if stop_pending and state is InstanceState.RUNNING and trigger in STOP_PENDING:
         return STOP_PENDING[trigger]

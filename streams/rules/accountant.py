@@ -75,27 +75,14 @@ class Accountant:
         return apply_heartbeats(self.book, beats, origins, decision)
 
     def refuse(
-        self,
-        command_id: str,
-        org_id: str,
-        target: str | None,
-        error: str,
-        origin: Origin,
-        decision: Decision,
+        self, command_id: str, org_id: str, target: str | None, error: str, origin: Origin, decision: Decision
     ) -> None:
         """Answer `INVALID` to a command that could not be read but whose `command_id` and `org_id` are good."""
         turn = self._turn(org_id, origin, decision)
         if not results.repeat(turn, command_id):
-            results.answer(
-                turn,
-                command_id,
-                target,
-                Refusal("INVALID", f"command {command_id} can't be read: {error}"),
-            )
+            results.answer(turn, command_id, target, Refusal("INVALID", f"command {command_id} can't be read: {error}"))
 
-    def _apply_to_org(
-        self, event: Any, origin: Origin, decision: Decision
-    ) -> Dead | None:
+    def _apply_to_org(self, event: Any, origin: Origin, decision: Decision) -> Dead | None:
         turn = self._turn(event.org_id, origin, decision)
         match event:
             case Progress():
@@ -113,22 +100,13 @@ class Accountant:
         return None
 
     def _turn(self, org_id: str, origin: Origin, decision: Decision) -> Turn:
-        return Turn(
-            self.book,
-            self.book.org(org_id),
-            self.prices,
-            self.switches,
-            origin,
-            decision,
-        )
+        return Turn(self.book, self.book.org(org_id), self.prices, self.switches, origin, decision)
 
 
 def _command(turn: Turn, command: Any) -> None:
     if results.repeat(turn, command.command_id):
         return
-    target = getattr(command, "deployment_id", None) or getattr(
-        command, "instance_id", None
-    )
+    target = getattr(command, "deployment_id", None) or getattr(command, "instance_id", None)
     if turn.rows.org.suspended and isinstance(command, BEGINNING):
         outcome: Refusal | str = Refusal(
             "ORG_SUSPENDED",

@@ -57,9 +57,7 @@ class OrgBook:
 
     def due(self, meter: WindowMeter) -> list[Window]:
         """The windows still to be billed on the side of `meter`, in order of window id."""
-        return (
-            self.due_dedicated if meter is WindowMeter.DEDICATED else self.due_metered
-        )
+        return self.due_dedicated if meter is WindowMeter.DEDICATED else self.due_metered
 
     def add_due(self, window: Window) -> None:
         """`window` is open, or closed with something left to bill."""
@@ -74,9 +72,7 @@ class OrgBook:
 
     def add_live(self, replica: Replica) -> None:
         """`replica` is not terminal."""
-        insort(
-            self.live.setdefault(replica.deployment_id, []), replica, key=_replica_id
-        )
+        insort(self.live.setdefault(replica.deployment_id, []), replica, key=_replica_id)
 
     def live_of(self, deployment_id: str) -> list[Replica]:
         """The deployment's replicas that are not terminal, in order of their ids."""
@@ -88,11 +84,7 @@ class OrgBook:
             return self.closed[window_id]
         owner = self._owner(window_id)
         open_window = owner.window if owner is not None else None
-        return (
-            open_window
-            if open_window is not None and open_window.window_id == window_id
-            else None
-        )
+        return open_window if open_window is not None and open_window.window_id == window_id else None
 
     def table(self, name: str) -> dict[str, Any]:
         """The rows of one table by id; `orgs` has none here, an org's row never leaves."""
@@ -111,17 +103,9 @@ class OrgBook:
         if isinstance(owner, Replica):
             ids = [f"{owner.replica_id}.w{n}" for n in range(1, owner.windows_made + 1)]
         else:
-            ids = [
-                f"{owner.instance_id}.gpu.w{n}"
-                for n in range(1, owner.gpu_windows_made + 1)
-            ]
-            ids += [
-                f"{owner.instance_id}.disk.w{n}"
-                for n in range(1, owner.disk_windows_made + 1)
-            ]
-        windows = [
-            self.closed[window_id] for window_id in ids if window_id in self.closed
-        ]
+            ids = [f"{owner.instance_id}.gpu.w{n}" for n in range(1, owner.gpu_windows_made + 1)]
+            ids += [f"{owner.instance_id}.disk.w{n}" for n in range(1, owner.disk_windows_made + 1)]
+        windows = [self.closed[window_id] for window_id in ids if window_id in self.closed]
         if owner.window is not None:
             windows.append(owner.window)
         return sorted(windows, key=lambda window: (window.opened_at, window.window_id))
@@ -136,9 +120,7 @@ class OrgBook:
 
         A dedicated replica counts while it is running, which is while its window is open.
         """
-        units = Counter(
-            window.profile for window in self.due_dedicated if window.ended_at is None
-        )
+        units = Counter(window.profile for window in self.due_dedicated if window.ended_at is None)
         for instance in self.held.values():
             units.update(instance_units(instance))
         return units
@@ -169,18 +151,10 @@ def instance_units(instance: Instance) -> dict[str, int]:
     """What an instance adds to the burn (I6): GPU and disk while running, starting or creating, disk while stopped."""
     match instance.state:
         case InstanceState.RUNNING | InstanceState.STARTING | InstanceState.CREATING:
-            return {
-                instance_profile(instance.gpu_type, instance.gpu_count): 1,
-                DISK_PROFILE: instance.disk_gb,
-            }
+            return {instance_profile(instance.gpu_type, instance.gpu_count): 1, DISK_PROFILE: instance.disk_gb}
         case InstanceState.STOPPED:
             return {DISK_PROFILE: instance.disk_gb}
-        case (
-            InstanceState.STOPPING
-            | InstanceState.DESTROYING
-            | InstanceState.DESTROYED
-            | InstanceState.ERROR
-        ):
+        case InstanceState.STOPPING | InstanceState.DESTROYING | InstanceState.DESTROYED | InstanceState.ERROR:
             return {}
 
 
@@ -238,35 +212,20 @@ class Book:
                 book.add_live(replica)
             elif replica.ended_at is not None:
                 self.expire_at(replica.ended_at + self.retention_ms, replica)
-        book.held = {
-            key: row
-            for key, row in book.instances.items()
-            if row.state is not InstanceState.DESTROYED
-        }
+        book.held = {key: row for key, row in book.instances.items() if row.state is not InstanceState.DESTROYED}
         for row in book.instances.values():
             if row.ended_at is not None:
                 self.expire_at(row.ended_at + self.retention_ms, row)
         for deployment in book.deployments.values():
-            if (
-                deployment.status in deployments.TERMINAL
-                and deployment.ended_at is not None
-            ):
+            if deployment.status in deployments.TERMINAL and deployment.ended_at is not None:
                 self.expire_at(deployment.ended_at + self.retention_ms, deployment)
         self._settle_memory(book)
         unfinished = [window for window in book.closed.values() if not window.done]
-        unfinished += [
-            row.window for row in book.replicas.values() if row.window is not None
-        ]
-        unfinished += [
-            row.window for row in book.instances.values() if row.window is not None
-        ]
+        unfinished += [row.window for row in book.replicas.values() if row.window is not None]
+        unfinished += [row.window for row in book.instances.values() if row.window is not None]
         unfinished.sort(key=_window_id)
-        book.due_dedicated = [
-            window for window in unfinished if window.meter is WindowMeter.DEDICATED
-        ]
-        book.due_metered = [
-            window for window in unfinished if window.meter is not WindowMeter.DEDICATED
-        ]
+        book.due_dedicated = [window for window in unfinished if window.meter is WindowMeter.DEDICATED]
+        book.due_metered = [window for window in unfinished if window.meter is not WindowMeter.DEDICATED]
         book.units = book.fresh_units()
 
     def _settle_memory(self, book: OrgBook) -> None:

@@ -8,13 +8,7 @@ from streams.rules.rows import Deployment, Instance, Replica
 TOPIC = "lifecycle.changes"
 
 
-def tell(
-    turn: Turn,
-    entity: Deployment | Replica | Instance,
-    before: str | None,
-    after: str,
-    reason: str,
-) -> None:
+def tell(turn: Turn, entity: Deployment | Replica | Instance, before: str | None, after: str, reason: str) -> None:
     """Send the change of `entity` from `before` (None: it is new) to `after`; its row has changed with it."""
     entity.changes_made += 1
     turn.decision.put(entity)

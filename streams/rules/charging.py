@@ -5,14 +5,7 @@ from collections.abc import Sequence
 from schemas.times import rfc3339
 from streams.billing.minutes import floor_minute
 from streams.billing.prices import Prices
-from streams.billing.windows import (
-    Held,
-    Window,
-    WindowMeter,
-    close,
-    finish,
-    next_pieces,
-)
+from streams.billing.windows import Held, Window, WindowMeter, close, finish, next_pieces
 from streams.limits import HEARTBEAT_GRACE_MS
 from streams.rules.context import Switches, Turn
 from streams.rules.decision import Charge, Note
@@ -28,14 +21,12 @@ def close_window(turn: Turn, window: Window) -> int:
     if window.billed_until > ended_at:
         overbilled_ms = window.billed_until - ended_at
         turn.decision.counts["overbilled_ms", window.meter] += overbilled_ms
-        fields = {
+        fields: dict[str, str | int | None] = {
             "org_id": window.org_id,
             "window_id": window.window_id,
             "overbilled_ms": overbilled_ms,
         }
-        turn.decision.notes.append(
-            Note("warning", "window closed before its watermark", fields)
-        )
+        turn.decision.notes.append(Note("warning", "window closed before its watermark", fields))
     turn.rows.closed[window.window_id] = window
     if finish(window, turn.now):
         turn.rows.drop_due(window)
@@ -45,11 +36,7 @@ def close_window(turn: Turn, window: Window) -> int:
 
 def settle(turn: Turn, window: Window) -> None:
     """Bill a window that has just closed for what is owed, in the transaction of the change itself (I2)."""
-    if (
-        not window.done
-        and turn.prices.at(window.profile, turn.now) is not None
-        and bill(turn, window)
-    ):
+    if not window.done and turn.prices.at(window.profile, turn.now) is not None and bill(turn, window):
         turn.rows.drop_due(window)
 
 
@@ -93,9 +80,7 @@ def bill_due(turn: Turn, meter: WindowMeter) -> None:
         due[:] = [window for window in due if not window.done]
 
 
-def held(
-    window: Window, prices: Prices, switches: Switches, as_of_ms: int
-) -> Held | None:
+def held(window: Window, prices: Prices, switches: Switches, as_of_ms: int) -> Held | None:
     """Why `window` is not billed at the moment: the first that holds; None when it is done or simply not due (B9)."""
     if window.done:
         return None

@@ -70,8 +70,6 @@ class Decision:
         """A good record that changes nothing is counted, with its reason."""
         self.counts["ignored", reason] += 1
 
-    def send(
-        self, topic: str, org_id: str, timestamp: int, message: Wire | bytes
-    ) -> None:
+    def send(self, topic: str, org_id: str, timestamp: int, message: Wire | bytes) -> None:
         """`message` goes out with this commit."""
         self.outputs.append(Output(topic, org_id, timestamp, message))

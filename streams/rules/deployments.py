@@ -22,9 +22,7 @@ def create(turn: Turn, command: CreateDeployment) -> Refusal | str:
             f"deployment {deployment_id} is {known.status} already; create_deployment needs an id never used before",
         )
     profile = dedicated_profile(command.gpu_type, command.gpu_count)
-    priced = (
-        command.serving != "dedicated" or turn.prices.at(profile, turn.now) is not None
-    )
+    priced = command.serving != "dedicated" or turn.prices.at(profile, turn.now) is not None
     if turn.switches.billing_enabled and not priced:
         return Refusal(
             "UNPRICED_PROFILE",
@@ -80,11 +78,7 @@ def apply_request(turn: Turn, event: InferenceRequest) -> Dead | None:
         turn.decision.ignore("terminal")
         return None
     created = deployment.status is DeploymentStatus.CREATED
-    if (
-        created
-        and deployment.idle_timeout_s is not None
-        and turn.now > deployment.active_at
-    ):
+    if created and deployment.idle_timeout_s is not None and turn.now > deployment.active_at:
         deployment.active_at = turn.now
         turn.decision.put(deployment)
     if created and turn.rows.live_of(deployment.deployment_id):
@@ -94,18 +88,13 @@ def apply_request(turn: Turn, event: InferenceRequest) -> Dead | None:
         return None
     if not created:
         move(turn, deployment, Trigger.REQUEST, "request")
-    replicas.submit(
-        turn, deployment, max(MIN_FIRST_REPLICAS, deployment.min_replicas), "request"
-    )
+    replicas.submit(turn, deployment, max(MIN_FIRST_REPLICAS, deployment.min_replicas), "request")
     return None
 
 
 def unknown_deployment(org_id: str, deployment_id: str) -> Dead:
     """No such deployment in that org."""
-    return Dead(
-        "unknown_deployment",
-        f"org {org_id} has no deployment {deployment_id}; it may belong to another org",
-    )
+    return Dead("unknown_deployment", f"org {org_id} has no deployment {deployment_id}; it may belong to another org")
 
 
 def move(turn: Turn, deployment: Deployment, trigger: Trigger, reason: str) -> None:
@@ -134,45 +123,29 @@ def stop_suspended(turn: Turn) -> None:
             _end(turn, deployment, Trigger.ORG_SUSPENDED, "org_suspended")
     elif running:
         names = ", ".join(deployment.deployment_id for deployment in running)
-        fields: dict[str, str | int | None] = {
-            "org_id": turn.org_id,
-            "deployments": names,
-        }
-        turn.decision.notes.append(
-            Note(
-                "info", "dry run: would stop the deployments of a suspended org", fields
-            )
-        )
+        fields: dict[str, str | int | None] = {"org_id": turn.org_id, "deployments": names}
+        turn.decision.notes.append(Note("info", "dry run: would stop the deployments of a suspended org", fields))
 
 
 def pause_idle(turn: Turn) -> None:
     """Pause what has had no request, no start and no new replica for its idle timeout (P6)."""
     for deployment in _created(turn):
         timeout_s = deployment.idle_timeout_s
-        if (
-            timeout_s is not None
-            and turn.now >= deployment.active_at + timeout_s * SECOND_MS
-        ):
+        if timeout_s is not None and turn.now >= deployment.active_at + timeout_s * SECOND_MS:
             _end(turn, deployment, Trigger.IDLE, "idle")
 
 
 def scale(turn: Turn) -> None:
     """Submit the replicas that created deployments lack; those still starting count as there (P5)."""
     for deployment in _created(turn):
-        missing = deployment.min_replicas - len(
-            turn.rows.live_of(deployment.deployment_id)
-        )
+        missing = deployment.min_replicas - len(turn.rows.live_of(deployment.deployment_id))
         if missing > 0:
             replicas.submit(turn, deployment, missing, "scaler")
 
 
 def _created(turn: Turn) -> list[Deployment]:
     rows = turn.rows.deployments.values()
-    created = [
-        deployment
-        for deployment in rows
-        if deployment.status is DeploymentStatus.CREATED
-    ]
+    created = [deployment for deployment in rows if deployment.status is DeploymentStatus.CREATED]
     return sorted(created, key=lambda deployment: deployment.deployment_id)
 
 

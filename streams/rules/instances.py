@@ -5,16 +5,7 @@ from streams.billing.minutes import floor_minute
 from streams.billing.money import to_atto
 from streams.billing.prices import DISK_PROFILE, instance_profile
 from streams.billing.windows import Window, WindowMeter
-from streams.lifecycle.instance import (
-    MESSAGES,
-    METER,
-    InstanceState,
-    Meter,
-    Order,
-    Timer,
-    Trigger,
-    step,
-)
+from streams.lifecycle.instance import MESSAGES, METER, InstanceState, Meter, Order, Timer, Trigger, step
 from streams.rules import changes
 from streams.rules.book import instance_units
 from streams.rules.charging import close_window, settle
@@ -60,12 +51,8 @@ def apply_trigger(
     _close_meter(turn, instance)
     if move.passing is not None:
         _enter(turn, instance, move.passing, reason)
-    code, words = (
-        (trigger.value, message or MESSAGES[trigger]) if move.explains else (None, None)
-    )
-    _enter(
-        turn, instance, move.to, reason, code, words, stop_pending=move.stays_pending
-    )
+    code, words = (trigger.value, message or MESSAGES[trigger]) if move.explains else (None, None)
+    _enter(turn, instance, move.to, reason, code, words, stop_pending=move.stays_pending)
     turn.rows.count_units(units, instance_units(instance))
     _open_meter(turn, instance)
     if move.order is not None:
@@ -125,10 +112,7 @@ def stop_for_balance(turn: Turn, instance: Instance) -> None:
 
 def _heed_balance(turn: Turn, instance: Instance, trigger: Trigger) -> None:
     """What reaches running or stopped while the balance is empty does not stay as it is (I7)."""
-    if instance.state not in {
-        InstanceState.RUNNING,
-        InstanceState.STOPPED,
-    } or not balance_is_empty(turn):
+    if instance.state not in {InstanceState.RUNNING, InstanceState.STOPPED} or not balance_is_empty(turn):
         return
     if instance.state is InstanceState.STOPPED:
         release_if_idle(turn, instance)

@@ -55,9 +55,6 @@ def _is_owed(rows: OrgBook, row: Row) -> bool:
         case Replica() | Instance():
             return any(not window.done for window in rows.windows_of(row))
         case Deployment():
-            return any(
-                f"{row.deployment_id}-r{n}" in rows.replicas
-                for n in range(1, row.replicas_made + 1)
-            )
+            return any(f"{row.deployment_id}-r{n}" in rows.replicas for n in range(1, row.replicas_made + 1))
         case _:
             return False

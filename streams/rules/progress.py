@@ -26,9 +26,7 @@ def apply_progress(turn: Turn, event: Progress) -> Dead | None:
     remember(turn, TOPIC, event.event_id)
     signal = read_signal(event.status, event.message)
     if signal is None:
-        turn.decision.ignore(
-            "terminal" if replica.status in TERMINAL else "says_nothing"
-        )
+        turn.decision.ignore("terminal" if replica.status in TERMINAL else "says_nothing")
         return None
     move = step(replica.status, signal)
     if move is Stay.BEAT:
@@ -44,10 +42,7 @@ def apply_progress(turn: Turn, event: Progress) -> Dead | None:
 
 
 def apply_heartbeats(
-    book: Book,
-    beats: Sequence[Heartbeat],
-    origins: Sequence[Origin],
-    decision: Decision,
+    book: Book, beats: Sequence[Heartbeat], origins: Sequence[Origin], decision: Decision
 ) -> list[tuple[int, Dead]]:
     """A run of heartbeats, the hottest path: each refreshes its running replica (B2).
 
@@ -76,15 +71,12 @@ def apply_heartbeats(
 def unknown_replica(org_id: str, replica_id: str) -> Dead:
     """No such replica in that org."""
     return Dead(
-        "unknown_replica",
-        f"org {org_id} has no replica {replica_id}; it may belong to another org or have left",
+        "unknown_replica", f"org {org_id} has no replica {replica_id}; it may belong to another org or have left"
     )
 
 
 def _fail_deployment(turn: Turn, deployment_id: str) -> None:
     """A fatal failure of the last replica that was not terminal ends the deployment (P3)."""
     deployment = turn.rows.deployments[deployment_id]
-    if deployment.status is DeploymentStatus.CREATED and not turn.rows.live_of(
-        deployment_id
-    ):
+    if deployment.status is DeploymentStatus.CREATED and not turn.rows.live_of(deployment_id):
         deployments.move(turn, deployment, Trigger.REPLICAS_FAILED, "replicas_failed")

@@ -3,12 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from schemas.commands import (
-    DeployInstance,
-    DestroyInstance,
-    StartInstance,
-    StopInstance,
-)
+from schemas.commands import DeployInstance, DestroyInstance, StartInstance, StopInstance
 from streams.billing.burn import burn_per_hour
 from streams.billing.money import to_atto, to_text
 from streams.billing.prices import DISK_PROFILE, instance_profile
@@ -40,10 +35,7 @@ def deploy(turn: Turn, command: DeployInstance) -> Refusal | str:
         turn,
         f"instance {instance_id} does not exist; deploy_instance",
         profile,
-        {
-            profile: 1,
-            DISK_PROFILE: command.disk_gb,
-        },
+        {profile: 1, DISK_PROFILE: command.disk_gb},
     )
     if refusal is not None:
         return refusal
@@ -71,12 +63,7 @@ def start(turn: Turn, command: StartInstance) -> Refusal | str:
     if isinstance(found, Refusal):
         return found
     profile = instance_profile(found.gpu_type, found.gpu_count)
-    refusal = _unaffordable(
-        turn,
-        f"instance {found.instance_id} is stopped; start_instance",
-        profile,
-        {profile: 1},
-    )
+    refusal = _unaffordable(turn, f"instance {found.instance_id} is stopped; start_instance", profile, {profile: 1})
     if refusal is not None:
         return refusal
     return _act(turn, found, Action.START)
@@ -103,14 +90,11 @@ def _act(turn: Turn, instance: Instance, action: Action) -> str:
     return f"instance {instance.instance_id} is {instance.state}"
 
 
-def _find(
-    turn: Turn, instance_id: str, asked: str, action: Action
-) -> Instance | Refusal:
+def _find(turn: Turn, instance_id: str, asked: str, action: Action) -> Instance | Refusal:
     instance = turn.rows.instances.get(instance_id)
     if instance is None:
         return Refusal(
-            "NOT_FOUND",
-            f"instance {instance_id} is not known in org {turn.org_id}; {asked} needs one that is",
+            "NOT_FOUND", f"instance {instance_id} is not known in org {turn.org_id}; {asked} needs one that is"
         )
     if action in ALLOWED_ACTIONS[instance.state]:
         return instance
@@ -121,9 +105,7 @@ def _find(
     )
 
 
-def _unaffordable(
-    turn: Turn, asked: str, profile: str, added: Mapping[str, int]
-) -> Refusal | None:
+def _unaffordable(turn: Turn, asked: str, profile: str, added: Mapping[str, int]) -> Refusal | None:
     """Why `added` can't be paid for an hour, together with all that the org runs; None when it can (I6)."""
     for needed in (profile, DISK_PROFILE):
         if turn.prices.at(needed, turn.now) is None:
@@ -131,9 +113,7 @@ def _unaffordable(
                 "UNPRICED_PROFILE",
                 f"{asked} needs a price for {needed} and there is none: publish one on croesus.prices",
             )
-    burn = burn_per_hour(
-        Counter(turn.rows.units) + Counter(added), turn.prices, turn.now
-    )
+    burn = burn_per_hour(Counter(turn.rows.units) + Counter(added), turn.prices, turn.now)
     balance = turn.rows.org.balance or "0"
     if to_atto(balance) >= burn:
         return None

@@ -42,13 +42,7 @@ def abort(turn: Turn, deployment: Deployment, reason: str) -> None:
         _order(turn, deployment, replica, "abort_job")
 
 
-def move(
-    turn: Turn,
-    replica: Replica,
-    to: ReplicaStatus,
-    reason: str,
-    fail_reason: FailReason | None = None,
-) -> None:
+def move(turn: Turn, replica: Replica, to: ReplicaStatus, reason: str, fail_reason: FailReason | None = None) -> None:
     """Take `replica` to `to`: its window closes or opens, its deployment's count follows (R5, B1)."""
     deployment = turn.rows.deployments[replica.deployment_id]
     before = replica.status
@@ -114,14 +108,8 @@ def _leave_running(turn: Turn, deployment: Deployment, replica: Replica) -> None
     turn.rows.count_units({window.profile: 1}, {})
 
 
-def _order(
-    turn: Turn, deployment: Deployment, replica: Replica, order: ExecletOrderName
-) -> None:
-    job = (
-        (deployment.model, deployment.gpu_type, deployment.gpu_count)
-        if order == "submit_job"
-        else (None, None, None)
-    )
+def _order(turn: Turn, deployment: Deployment, replica: Replica, order: ExecletOrderName) -> None:
+    job = (deployment.model, deployment.gpu_type, deployment.gpu_count) if order == "submit_job" else (None, None, None)
     message = ExecletOrder.model_construct(
         order_id=f"{replica.replica_id}:{order}",
         org_id=replica.org_id,

@@ -20,27 +20,17 @@ def apply_report(turn: Turn, event: LaunchFailed | OtherReport) -> Dead | None:
     remember(turn, TOPIC, event.event_id)
     report = Report(event.report)
     reached_host = event.reached_host if isinstance(event, LaunchFailed) else True
-    if instances.apply_trigger(
-        turn,
-        instance,
-        report,
-        report.value,
-        message=event.message,
-        reached_host=reached_host,
-    ):
+    if instances.apply_trigger(turn, instance, report, report.value, message=event.message, reached_host=reached_host):
         return None
     if report is Report.WORKLOAD_UP and instance.state is InstanceState.STOPPED:
         # Nothing may run unbilled (I4).
         instances.send_order(turn, instance, Order.STOP)
-    turn.decision.ignore(
-        "terminal" if instance.state is InstanceState.DESTROYED else "out_of_place"
-    )
+    turn.decision.ignore("terminal" if instance.state is InstanceState.DESTROYED else "out_of_place")
     return None
 
 
 def unknown_instance(org_id: str, instance_id: str) -> Dead:
     """No such instance in that org."""
     return Dead(
-        "unknown_instance",
-        f"org {org_id} has no instance {instance_id}; it may belong to another org or have left",
+        "unknown_instance", f"org {org_id} has no instance {instance_id}; it may belong to another org or have left"
     )

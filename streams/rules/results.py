@@ -42,9 +42,7 @@ def repeat(turn: Turn, command_id: str) -> bool:
     return True
 
 
-def answer(
-    turn: Turn, command_id: str, target: str | None, outcome: Refusal | str
-) -> None:
+def answer(turn: Turn, command_id: str, target: str | None, outcome: Refusal | str) -> None:
     """Send the command's one result and remember it (C1); a string is the message of an accepted one."""
     refusal = outcome if isinstance(outcome, Refusal) else None
     result = CommandResult(

@@ -21,9 +21,7 @@ class Org:
     org_id: str
     balance: str | None = None
     balance_sequence: int | None = None
-    empty_since: int | None = (
-        None  # since when the balance has been at or below zero without a break (I8)
-    )
+    empty_since: int | None = None  # since when the balance has been at or below zero without a break (I8)
     suspended: bool = False
 
     @property
@@ -91,11 +89,7 @@ class Replica:
     @property
     def health_checked_at(self) -> int | None:
         """Its last health check, wherever it is kept."""
-        return (
-            self.window.last_health_check
-            if self.window is not None
-            else self.last_health_check
-        )
+        return self.window.last_health_check if self.window is not None else self.last_health_check
 
 
 @dataclass(slots=True, eq=False)

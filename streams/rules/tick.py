@@ -4,13 +4,7 @@ from streams.billing.money import ATTO, to_atto
 from streams.billing.prices import Prices
 from streams.billing.windows import Origin, WindowMeter
 from streams.lifecycle.instance import ENDED_CODES, InstanceState, Timer
-from streams.limits import (
-    DEBT_LIMIT,
-    DEBT_MS,
-    ERROR_EXPIRY_MS,
-    START_TIMEOUT_MS,
-    STOP_TIMEOUT_MS,
-)
+from streams.limits import DEBT_LIMIT, DEBT_MS, ERROR_EXPIRY_MS, START_TIMEOUT_MS, STOP_TIMEOUT_MS
 from streams.rules import deployments, instances
 from streams.rules.book import Book
 from streams.rules.charging import bill_due
@@ -25,9 +19,7 @@ _TIMEOUTS: dict[InstanceState, tuple[int, Timer]] = {
 }
 
 
-def apply_tick(
-    book: Book, prices: Prices, switches: Switches, origin: Origin, decision: Decision
-) -> None:
+def apply_tick(book: Book, prices: Prices, switches: Switches, origin: Origin, decision: Decision) -> None:
     """Let every org's time pass up to `origin.timestamp`, orgs in order of their ids."""
     for org_id in sorted(book.orgs):
         turn = Turn(book, book.orgs[org_id], prices, switches, origin, decision)
@@ -50,31 +42,17 @@ def _pass_time(turn: Turn, instance: Instance) -> None:
         if since_ms >= timeout_ms:
             instances.apply_trigger(turn, instance, timer, timer.value)
     instances.send_again(turn, instance)
-    expired = (
-        instance.state is InstanceState.ERROR
-        and turn.now >= instance.entered_at + ERROR_EXPIRY_MS
-    )
+    expired = instance.state is InstanceState.ERROR and turn.now >= instance.entered_at + ERROR_EXPIRY_MS
     if expired and (not instance.ran or instance.error_code in ENDED_CODES):
-        instances.apply_trigger(
-            turn, instance, Timer.ERROR_EXPIRED, Timer.ERROR_EXPIRED.value
-        )
-    if _in_debt(turn) and instance.state in {
-        InstanceState.STOPPED,
-        InstanceState.ERROR,
-    }:
-        instances.apply_trigger(
-            turn, instance, Timer.BALANCE_DEBT, Timer.BALANCE_DEBT.value
-        )
+        instances.apply_trigger(turn, instance, Timer.ERROR_EXPIRED, Timer.ERROR_EXPIRED.value)
+    if _in_debt(turn) and instance.state in {InstanceState.STOPPED, InstanceState.ERROR}:
+        instances.apply_trigger(turn, instance, Timer.BALANCE_DEBT, Timer.BALANCE_DEBT.value)
 
 
 def _in_debt(turn: Turn) -> bool:
     """The balance has been at or below zero for 24 h without a break, and is at or below −35 (I8)."""
     org = turn.rows.org
-    if (
-        org.balance is None
-        or org.empty_since is None
-        or turn.now < org.empty_since + DEBT_MS
-    ):
+    if org.balance is None or org.empty_since is None or turn.now < org.empty_since + DEBT_MS:
         return False
     return to_atto(org.balance) <= DEBT_LIMIT * ATTO
 
