@@ -1,4 +1,7 @@
-"""The Kafka broker for work on Obol: `python tools/broker.py start|stop|status`. `start` prints the address as a shell export."""
+"""The Kafka broker for work on Obol: `python tools/broker.py start|stop|status`.
+
+`start` and `status` print the address as a line that a shell can evaluate.
+"""
 
 import sys
 from pathlib import Path

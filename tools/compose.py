@@ -40,7 +40,7 @@ class ComposeService:
         return _docker("ps", "-q", *filters).strip() or None
 
     def start(self, port: int, answers: Callable[[int], bool]) -> bool:
-        """Start the container and wait until it answers on `port`; false when it ran already. `ToolError` on failure."""
+        """Start the container and wait until it answers on `port`; false when it ran already."""
         already = self.container() is not None
         if not already and connects(port):
             message = f"port {port} for the container of {self.name} is held by another program"

@@ -63,18 +63,22 @@ class Progress:
 def wait_until(condition: Callable[[], bool], label: str, deadline_s: float) -> bool:
     """Wait for `condition`, showing progress; false when `deadline_s` passes first."""
     progress = Progress(label)
-    while not condition():
-        if progress.elapsed_s > deadline_s:
-            progress.done("gave up")
-            return False
-        time.sleep(_POLL_S)
-        progress.tick()
+    try:
+        while not condition():
+            if progress.elapsed_s > deadline_s:
+                progress.done("gave up")
+                return False
+            time.sleep(_POLL_S)
+            progress.tick()
+    except BaseException:
+        progress.done("failed")
+        raise
     progress.done()
     return True
 
 
 def tail(log: Path) -> str:
-    """The last lines of a log, indented; empty when there is none."""
+    """Return the last lines of a log, indented; empty when there is none."""
     if not log.exists():
         return ""
     with log.open(encoding="utf-8", errors="replace") as lines:

@@ -59,8 +59,7 @@ class KafkaServer(Server):
         config = self.folder / "server.properties"
         controller = f"{LOOPBACK}:{self.port + 1}"
         config.write_text(
-            (_CONFIG / "server.properties").read_text(encoding="utf-8")
-            + f"\ncontroller.quorum.voters=1@{controller}\n"
+            (_CONFIG / "server.properties").read_text(encoding="utf-8") + f"\ncontroller.quorum.voters=1@{controller}\n"
             f"listeners=PLAINTEXT://{self.address(self.port)},CONTROLLER://{controller}\n"
             f"advertised.listeners=PLAINTEXT://{self.address(self.port)}\n"
             f"log.dirs={data}\n",

@@ -14,7 +14,7 @@ import signal
 import socket
 import subprocess
 from abc import ABC, abstractmethod
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -191,23 +191,27 @@ class Server(ABC):
     def _await_answer(self, running: Running) -> None:
         if self.answers(running.port):
             return
-        ended = False
 
-        def settled() -> bool:
-            nonlocal ended
-            ended = _reaped(running.pid) or birth_of(running.pid) != running.born
-            return ended or self.answers(running.port)
+        def ready() -> bool:
+            if _gone(running):
+                message = f"{self.title} (pid {running.pid}) ended at once"
+                raise ToolError(message)
+            return self.answers(running.port)
 
-        if wait_until(settled, f"{self.title} on port {running.port}", _START_DEADLINE_S) and not ended:
-            return
+        try:
+            if wait_until(ready, f"{self.title} on port {running.port}", _START_DEADLINE_S):
+                return
+        except ToolError as error:
+            reason = str(error)
+        else:
+            reason = f"{self.title} (pid {running.pid}) does not answer after {_START_DEADLINE_S} s"
         say(tail(self._log).rstrip())
-        state = "ended" if ended else f"does not answer after {_START_DEADLINE_S} s"
-        message = f"{self.title} (pid {running.pid}) {state}; its log: {self._log}"
+        message = f"{reason}; its log: {self._log}; to start with an empty one, delete {self.folder}"
         raise ToolError(message)
 
     def _end(self, running: Running) -> None:
         def gone() -> bool:
-            return _reaped(running.pid) or birth_of(running.pid) != running.born
+            return _gone(running)
 
         if not gone():
             os.kill(running.pid, signal.SIGTERM)
@@ -217,9 +221,8 @@ class Server(ABC):
         self._record.unlink(missing_ok=True)
 
 
-def _reaped(pid: int) -> bool:
-    """Collect a child of ours that has ended; false for a living child and for another's process."""
-    try:
-        return os.waitpid(pid, os.WNOHANG)[0] == pid
-    except ChildProcessError:
-        return False
+def _gone(running: Running) -> bool:
+    """Tell whether a process has ended; a child of ours that has is collected."""
+    with suppress(ChildProcessError):
+        os.waitpid(running.pid, os.WNOHANG)
+    return birth_of(running.pid) != running.born

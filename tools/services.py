@@ -77,7 +77,7 @@ class Service:
         return None
 
     def stop(self) -> bool:
-        """Stop what a start of ours left running; never a service named in the environment. False when there is none."""
+        """Stop what a start left running, never a service named in the environment; false when there is none."""
         stopped = self.local().stop()
         if engine_answers():
             stopped = self.container.stop() or stopped

@@ -1,0 +1,27 @@
+"""Chromium and its driver for the browser tests: installed where we may, else one line says what is missing."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+from tools.console import ToolError, say  # noqa: E402 - the path above makes it importable
+from tools.packages import require  # noqa: E402
+
+_PROGRAMS = (("chromium", "chromium"), ("chromedriver", "chromium-driver"))
+
+
+def main() -> int:
+    """Install what is missing. Always 0: without a browser the tests marked `web` that need one are skipped."""
+    for program, package in _PROGRAMS:
+        try:
+            require(program, package)
+        except ToolError as error:
+            say(f"{error}; the browser tests will be skipped")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
