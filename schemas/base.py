@@ -41,7 +41,7 @@ class NullIs:
 
     default: Any
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:  # noqa: ANN401 - pydantic's signature
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Wrap the field's own schema; its JSON schema says that null may stand there."""
         inner = handler(source)
         default = self.default

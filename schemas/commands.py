@@ -81,7 +81,7 @@ class DeployInstance(Wire):
     gpu_count: GpuCount
     disk_gb: DiskGb
     template: Template = Field(description="How it is launched.")
-    gpus_releasable: Annotated[bool, NullIs(True)] = Field(  # noqa: FBT003 - a value, not a switch
+    gpus_releasable: Annotated[bool, NullIs(True)] = Field(
         default=True, description="Whether its GPUs may go to others while it is stopped without balance (I7)."
     )
 

@@ -1,7 +1,7 @@
 """Constrained types of the wire: ids, texts, numbers, money, and the bounds the contract gives them.
 
-Patterns list `0-9` out: only ASCII digits count. They are matched by a Rust engine whose `$` is the very end of the text,
-so a trailing newline is no match.
+Patterns list `0-9` out: only ASCII digits count. They are matched by a Rust engine whose `$` is the very end of the
+text, so a trailing newline is no match.
 """
 
 from typing import Annotated, Final

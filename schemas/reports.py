@@ -34,7 +34,7 @@ class LaunchFailed(Wire):
     org_id: OrgId
     instance_id: InstanceId
     report: Literal["launch_failed"] = Field("launch_failed", description="What the host reports.")
-    reached_host: Annotated[bool, NullIs(True)] = Field(  # noqa: FBT003 - a value, not a switch
+    reached_host: Annotated[bool, NullIs(True)] = Field(
         default=True, description="False: it failed before the host, so the slice is held until destroyed (I10)."
     )
     message: Message | None = Field(None, description="The host's words (I3); cut at 4,096 characters.")

@@ -1,0 +1,214 @@
+"""Every topic of the wire contract, one row each. Names are without the namespace."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+from schemas.accounts import Account
+from schemas.changes import LifecycleChange
+from schemas.clock import Tick
+from schemas.commands import Command
+from schemas.dead_letters import DeadLetter
+from schemas.heartbeats import Heartbeat
+from schemas.orders import ExecletOrder, HostOrder
+from schemas.prices import Price
+from schemas.progress import Progress
+from schemas.reports import Report
+from schemas.requests import InferenceRequest
+from schemas.results import CommandResult
+from schemas.usage import Usage
+
+Timestamps = Literal["broker", "producer"]
+"""`OBOL_TIMESTAMPS`: who says when an inbound record happened."""
+
+TimestampType = Literal["LogAppendTime", "CreateTime"]
+"""Kafka's `message.timestamp.type`."""
+
+_DAY_MS: Final = 86_400_000
+_FOR_EVER_MS: Final = -1
+
+_MAX_MESSAGE_BYTES: Final = 1_048_588
+"""Kafka's own default, said outright: a value over 64 KiB must arrive to be judged `too_large`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSpec:
+    """A topic: which way it flows, what its records are, and how it is kept.
+
+    `rank` orders inbound records of one timestamp (contract, "In"); outbound topics have none. `schema` is a model or a
+    union of models. `one_partition` topics ignore `OBOL_PARTITIONS`. All are kept by deletion, none is compacted.
+    """
+
+    name: str
+    direction: Literal["in", "out"]
+    summary: str
+    key: str
+    schema: Any
+    rank: int | None = None
+    retention_ms: int = 7 * _DAY_MS
+    one_partition: bool = False
+
+    def partitions(self, partitions: int) -> int:
+        """How many partitions it has where `OBOL_PARTITIONS` is `partitions`."""
+        return 1 if self.one_partition else partitions
+
+    def timestamp_type(self, timestamps: Timestamps) -> TimestampType:
+        """Inbound topics follow `OBOL_TIMESTAMPS`; an outbound record has the time of its cause, so its producer's."""
+        return "LogAppendTime" if self.direction == "in" and timestamps == "broker" else "CreateTime"
+
+    def config(self, timestamps: Timestamps, replication: int) -> dict[str, str]:
+        """Kafka's topic settings.
+
+        With producers' timestamps nothing expires: retention counts from a record's timestamp, and a replay's may be
+        long past.
+        """
+        retention_ms = self.retention_ms if timestamps == "broker" else _FOR_EVER_MS
+        return {
+            "cleanup.policy": "delete",
+            "retention.ms": str(retention_ms),
+            "message.timestamp.type": self.timestamp_type(timestamps),
+            "max.message.bytes": str(_MAX_MESSAGE_BYTES),
+            "min.insync.replicas": str(max(1, replication - 1)),
+        }
+
+
+_BY_ORG: Final = "`org_id`; it decides the partition"
+
+PRICES: Final = TopicSpec(
+    name="croesus.prices",
+    direction="in",
+    rank=0,
+    summary="What an hour of a profile costs from the record's timestamp on; an empty value removes the price.",
+    key="the profile",
+    schema=Price,
+    retention_ms=_FOR_EVER_MS,
+    one_partition=True,
+)
+ACCOUNTS: Final = TopicSpec(
+    name="croesus.accounts",
+    direction="in",
+    rank=1,
+    summary="Balances and suspensions, as Croesus has them.",
+    key=_BY_ORG,
+    schema=Account,
+)
+COMMANDS: Final = TopicSpec(
+    name="user.commands",
+    direction="in",
+    rank=2,
+    summary="What users ask for; each gets one result.",
+    key=_BY_ORG,
+    schema=Command,
+)
+REQUESTS: Final = TopicSpec(
+    name="inference.requests",
+    direction="in",
+    rank=3,
+    summary="Calls to deployments: they keep them from idling and wake paused ones.",
+    key=_BY_ORG,
+    schema=InferenceRequest,
+)
+PROGRESS: Final = TopicSpec(
+    name="execlet.progress",
+    direction="in",
+    rank=4,
+    summary="Callbacks on a replica's start and end.",
+    key=_BY_ORG,
+    schema=Progress,
+)
+REPORTS: Final = TopicSpec(
+    name="host.reports",
+    direction="in",
+    rank=5,
+    summary="What hosts tell of instances' workloads.",
+    key=_BY_ORG,
+    schema=Report,
+)
+HEARTBEATS: Final = TopicSpec(
+    name="execlet.heartbeats",
+    direction="in",
+    rank=6,
+    summary="Signs of life of replicas.",
+    key=_BY_ORG,
+    schema=Heartbeat,
+)
+CLOCK: Final = TopicSpec(
+    name="obol.clock",
+    direction="in",
+    rank=7,
+    summary="A tick for each partition and minute; its timestamp is now.",
+    key="none; each partition has its own",
+    schema=Tick,
+)
+
+USAGE: Final = TopicSpec(
+    name="croesus.usage",
+    direction="out",
+    summary="What Croesus bills: pieces of windows, a clock minute at most.",
+    key=_BY_ORG,
+    schema=Usage,
+    retention_ms=30 * _DAY_MS,
+)
+CHANGES: Final = TopicSpec(
+    name="lifecycle.changes",
+    direction="out",
+    summary="Every change of state of a deployment, replica or instance.",
+    key=_BY_ORG,
+    schema=LifecycleChange,
+    retention_ms=30 * _DAY_MS,
+)
+RESULTS: Final = TopicSpec(
+    name="command.results",
+    direction="out",
+    summary="The answer to each command.",
+    key=_BY_ORG,
+    schema=CommandResult,
+)
+EXECLET_ORDERS: Final = TopicSpec(
+    name="execlet.orders",
+    direction="out",
+    summary="Jobs to submit and to abort.",
+    key=_BY_ORG,
+    schema=ExecletOrder,
+)
+HOST_ORDERS: Final = TopicSpec(
+    name="host.orders",
+    direction="out",
+    summary="What hosts are to do with instances.",
+    key=_BY_ORG,
+    schema=HostOrder,
+)
+DEAD_LETTERS: Final = TopicSpec(
+    name="dead.letters",
+    direction="out",
+    summary="Every record that could not be applied, with the reason.",
+    key="none; the partition is the origin's",
+    schema=DeadLetter,
+    retention_ms=30 * _DAY_MS,
+)
+
+INBOUND: Final = (PRICES, ACCOUNTS, COMMANDS, REQUESTS, PROGRESS, REPORTS, HEARTBEATS, CLOCK)
+"""Inbound topics, in order of rank."""
+
+OUTBOUND: Final = (USAGE, CHANGES, RESULTS, EXECLET_ORDERS, HOST_ORDERS, DEAD_LETTERS)
+"""Outbound topics, in the contract's order."""
+
+TOPICS: Final[Mapping[str, TopicSpec]] = MappingProxyType({spec.name: spec for spec in INBOUND + OUTBOUND})
+"""Every topic by its name without namespace."""
+
+
+def with_namespace(name: str, namespace: str | None) -> str:
+    """Give a topic's full name, `<OBOL_NAMESPACE>.<name>`, or `name` itself without a namespace."""
+    return f"{namespace}.{name}" if namespace else name
+
+
+def without_namespace(full_name: str, namespace: str | None) -> str:
+    """Give the name in this catalogue of a topic's full name. Raises `ValueError` where the namespace is another."""
+    if not namespace:
+        return full_name
+    prefix = f"{namespace}."
+    if not full_name.startswith(prefix):
+        msg = f"topic {full_name!r} is not in the namespace {namespace!r}"
+        raise ValueError(msg)
+    return full_name.removeprefix(prefix)
