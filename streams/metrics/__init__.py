@@ -1,0 +1,123 @@
+"""What `/metrics` tells Prometheus, through its own client library; `docs/metrics.md` lists every metric.
+
+Totals are exact: they are committed with each partition's position, and read off it when Prometheus asks. The engine
+calls in here once a commit and once a tick, never once a record.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Gauge, Histogram, Info, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+
+from streams.metrics.census import Census, count
+from streams.metrics.collector import PartitionCollector
+from streams.metrics.reading import Ledger, PartitionReading
+
+__all__ = ["Ledger", "Metrics", "PartitionReading"]
+
+CENSUS_EVERY_S: Final = 30.0
+"""Rows are counted at most this often: counting a million windows takes seconds, in slices."""
+
+_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+_DELAY_SECONDS: Final = (0.1, 0.5, 1, 2, 3, 5, 10, 30, 60, 300, 3_600)
+_SIZES: Final = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
+
+
+class Metrics:
+    """One worker's metrics.
+
+    `readings` is asked at each scrape for the partitions assigned to this worker. `redis_age_s` gives how old the Redis
+    read model is, or None where there is none; without it, nothing is said about Redis.
+    """
+
+    def __init__(
+        self,
+        readings: Callable[[], Sequence[PartitionReading]],
+        redis_age_s: Callable[[], float | None] | None = None,
+        now_s: Callable[[], float] = time.time,
+    ) -> None:
+        self.registry = CollectorRegistry()
+        self._readings = readings
+        self._redis_age_s = redis_age_s
+        self._census: dict[int, Census] = {}
+        self._counted_s = -CENSUS_EVERY_S
+        self._counting = asyncio.Lock()
+        self.registry.register(PartitionCollector(readings, self._census, lambda: int(now_s() * 1_000)))
+        ProcessCollector(registry=self.registry)
+        Info("obol", "The version that runs.", registry=self.registry).info({"version": _version()})
+        self._commit_seconds = Histogram(
+            "obol_commit_duration_seconds",
+            "Time from the first byte of a transaction to its commit.",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self._commit_records = self._sizes("obol_commit_records", "Records applied in one transaction.")
+        self._commit_rows = self._sizes("obol_commit_rows", "Changed rows written in one transaction.")
+        self._commit_messages = self._sizes("obol_commit_messages", "Outbound messages sent in one transaction.")
+        self._last_commit = Gauge(
+            "obol_commit_last_success_timestamp_seconds", "When a transaction last committed.", registry=self.registry
+        )
+        self._tick_delay = Histogram(
+            "obol_tick_delay_seconds",
+            "Time from a tick's timestamp to its application, 0 where clocks disagree.",
+            buckets=_DELAY_SECONDS,
+            registry=self.registry,
+        )
+        if redis_age_s is not None:
+            self._redis_age = Gauge(
+                "obol_redis_age_seconds",
+                "Age of the Redis read model; NaN while it can't be reached.",
+                registry=self.registry,
+            )
+
+    def committed(self, *, seconds: float, records: int, rows: int, messages: int, at_s: float | None = None) -> None:
+        """Count a transaction that was committed: how long it took, and what was in it."""
+        self._commit_seconds.observe(seconds)
+        self._commit_records.observe(records)
+        self._commit_rows.observe(rows)
+        self._commit_messages.observe(messages)
+        self._last_commit.set(time.time() if at_s is None else at_s)
+
+    def ticked(self, delay_s: float) -> None:
+        """Count a tick that was applied this long after its timestamp."""
+        self._tick_delay.observe(max(0.0, delay_s))
+
+    async def scrape(self, accept: str = "") -> tuple[bytes, str]:
+        """Everything as text in the format that the `Accept` header prefers, with its content type."""
+        await self._take_census()
+        if self._redis_age_s is not None:
+            age_s = self._redis_age_s()
+            self._redis_age.set(float("nan") if age_s is None else age_s)
+        encode, content_type = choose_encoder(accept)
+        return encode(self.registry), content_type
+
+    async def _take_census(self) -> None:
+        """Count the rows anew when the last count is old or a partition has come; everything else goes on meanwhile."""
+        async with self._counting:
+            readings = {reading.partition: reading for reading in self._readings() if reading.ledger is not None}
+            for gone in self._census.keys() - readings.keys():
+                del self._census[gone]
+            old = time.monotonic() >= self._counted_s + CENSUS_EVERY_S
+            for partition, reading in readings.items():
+                if reading.ledger is None or not (old or partition not in self._census):
+                    continue
+                census = Census()
+                for _ in count(reading.ledger, reading.as_of_ms or 0, census):
+                    await asyncio.sleep(0)
+                self._census[partition] = census
+            if old:
+                self._counted_s = time.monotonic()
+
+    def _sizes(self, name: str, documentation: str) -> Histogram:
+        return Histogram(name, documentation, buckets=_SIZES, registry=self.registry)
+
+
+def _version() -> str:
+    try:
+        return version("obol")
+    except PackageNotFoundError:
+        return "unknown"
