@@ -14,7 +14,7 @@ import signal
 import socket
 import subprocess
 from abc import ABC, abstractmethod
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -93,6 +93,7 @@ class Server(ABC):
         self.port = port
         self._record = folder / "process.json"
         self._log = folder / "server.log"
+        self._process: subprocess.Popen[bytes] | None = None
 
     @classmethod
     @abstractmethod
@@ -133,7 +134,7 @@ class Server(ABC):
             self._refuse_taken_ports()
             command = self.prepare()
             with self._log.open("wb") as log:
-                process = subprocess.Popen(
+                self._process = subprocess.Popen(
                     command,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
@@ -141,7 +142,7 @@ class Server(ABC):
                     cwd=self.folder,
                     start_new_session=True,  # Ctrl-C belongs to the command in front, which stops us in its own time
                 )
-            started = Running(process.pid, birth_of(process.pid) or "", self.port)
+            started = Running(self._process.pid, birth_of(self._process.pid) or "", self.port)
             self._record.write_text(json.dumps(asdict(started)), encoding="utf-8")
             try:
                 self._await_answer(started)
@@ -193,7 +194,7 @@ class Server(ABC):
             return
 
         def ready() -> bool:
-            if _gone(running):
+            if self._gone(running):
                 message = f"{self.title} (pid {running.pid}) ended at once"
                 raise ToolError(message)
             return self.answers(running.port)
@@ -211,7 +212,7 @@ class Server(ABC):
 
     def _end(self, running: Running) -> None:
         def gone() -> bool:
-            return _gone(running)
+            return self._gone(running)
 
         if not gone():
             os.kill(running.pid, signal.SIGTERM)
@@ -220,9 +221,7 @@ class Server(ABC):
                 wait_until(gone, f"{self.title} (pid {running.pid}) killed", _STOP_DEADLINE_S)
         self._record.unlink(missing_ok=True)
 
-
-def _gone(running: Running) -> bool:
-    """Tell whether a process has ended; a child of ours that has is collected."""
-    with suppress(ChildProcessError):
-        os.waitpid(running.pid, os.WNOHANG)
-    return birth_of(running.pid) != running.born
+    def _gone(self, running: Running) -> bool:
+        if self._process is not None and self._process.pid == running.pid:
+            return self._process.poll() is not None  # collects our own child, which would stay a zombie else
+        return birth_of(running.pid) != running.born

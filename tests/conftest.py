@@ -1,0 +1,62 @@
+"""Fixtures for every layer. Only what is asked for is started."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.services import session_service
+from tools.console import ToolError
+from tools.services import KAFKA, REDIS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_NAMESPACE_STEM_CHARS = 24
+
+
+def _unavailable(what: str) -> None:
+    """Skip for a person whose machine lacks an optional part; fail where nobody would notice a skip."""
+    if os.environ.get("CI"):
+        pytest.fail(what)
+    pytest.skip(what)
+
+
+@pytest.fixture(scope="session")
+def kafka_bootstrap() -> Iterator[str]:
+    """Bootstrap address of a real broker, for the whole session."""
+    with session_service(KAFKA) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def redis_url() -> Iterator[str]:
+    """URL of a real Redis, for the whole session."""
+    try:
+        with session_service(REDIS) as address:
+            yield address
+    except ToolError as error:
+        _unavailable(str(error))
+
+
+@pytest.fixture
+def namespace(request: pytest.FixtureRequest) -> str:
+    """`OBOL_NAMESPACE` that no other test uses, so that all can share one cluster."""
+    stem = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")[:_NAMESPACE_STEM_CHARS].strip("-")
+    return f"{stem}-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture(scope="session")
+def chromium() -> tuple[str, str]:
+    """Paths of Chromium and its driver."""
+    browser, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if browser is None or driver is None:
+        _unavailable("no Chromium with its driver here: install chromium and chromium-driver")
+    assert browser is not None
+    assert driver is not None
+    return browser, driver

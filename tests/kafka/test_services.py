@@ -1,0 +1,98 @@
+"""The session's services are what every test above the unit layer stands on."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from redis.asyncio import Redis
+
+from tools.console import ToolError
+from tools.kafka_server import KafkaServer
+from tools.leftovers import session_folder
+from tools.server import Running, birth_of, free_ports
+from tools.services import KAFKA
+
+
+@pytest.mark.kafka
+async def test_a_transaction_reaches_a_reader_of_committed_records(kafka_bootstrap: str, namespace: str) -> None:
+    topic = f"{namespace}.trial"
+    admin = AIOKafkaAdminClient(bootstrap_servers=kafka_bootstrap)
+    await admin.start()
+    try:
+        await admin.create_topics([NewTopic(topic, num_partitions=1, replication_factor=1)])
+    finally:
+        await admin.close()
+    producer = AIOKafkaProducer(bootstrap_servers=kafka_bootstrap, transactional_id=namespace, compression_type="zstd")
+    await producer.start()
+    try:
+        async with producer.transaction():
+            await producer.send_and_wait(topic, b"kept", partition=0)
+    finally:
+        await producer.stop()
+    consumer = AIOKafkaConsumer(
+        topic, bootstrap_servers=kafka_bootstrap, auto_offset_reset="earliest", isolation_level="read_committed"
+    )
+    await consumer.start()
+    try:
+        record = await consumer.getone()
+    finally:
+        await consumer.stop()
+    assert record.value == b"kept"
+
+
+@pytest.mark.redis
+async def test_redis_keeps_a_value(redis_url: str, namespace: str) -> None:
+    async with Redis.from_url(redis_url) as redis:
+        await redis.set(namespace, "1", ex=10)
+        assert await redis.get(namespace) == b"1"
+
+
+def test_a_taken_port_is_explained_with_the_mend(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KAFKA_BOOTSTRAP_SERVERS", raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        broker = KafkaServer(session_folder() / "taken", port)
+        with pytest.raises(ToolError, match=f"port {port} of 127.0.0.1 is held by another program") as refused:
+            broker.start()
+    assert f"OBOL_BROKER_PORT={port + 100}" in str(refused.value)
+    broker.remove()
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "99999", "kafka", "9092.0"])
+def test_a_port_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.delenv("KAFKA_BOOTSTRAP_SERVERS", raising=False)
+    monkeypatch.setenv("OBOL_BROKER_PORT", text)
+    with pytest.raises(ToolError, match=f"OBOL_BROKER_PORT={text} is not a port"):
+        KAFKA.start()
+
+
+def test_the_address_in_the_environment_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "kafka.example:9092")
+    place = KAFKA.start()
+    assert (place.address, place.started) == ("kafka.example:9092", False)
+
+
+@pytest.mark.kafka
+def test_a_second_start_finds_the_first_and_a_dead_one_is_replaced() -> None:
+    folder = session_folder() / "second"
+    port = free_ports(2)
+    first = KafkaServer(folder, port)
+    try:
+        assert first.start() is True
+        second = KafkaServer(folder, port + 2)
+        assert second.start() is False
+        assert second.port == port
+        assert first.stop() is True
+        assert second.stop() is False
+        (folder / "process.json").write_text('{"pid": 1, "born": "another", "port": 1}', encoding="utf-8")
+        assert first.running() is None
+        assert first.start() is True
+        running = first.running()
+        assert isinstance(running, Running)
+        assert birth_of(running.pid) == running.born
+    finally:
+        first.remove()
+    assert not folder.exists()

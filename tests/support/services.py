@@ -1,0 +1,79 @@
+"""The broker and the Redis of a test session: the one in the environment, a container, or a process; in this order.
+
+Each session starts its own on free ports, with empty data, and stops it at its end, so sessions never meet.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from testcontainers.core.container import DockerContainer
+
+from tools.compose import usable
+from tools.console import ROOT, wait_until
+from tools.leftovers import session_folder, sweep
+from tools.server import LOOPBACK, free_ports
+from tools.services import KAFKA, REDIS, Service
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_CONTAINER_DEADLINE_S = 120
+_CONTROLLER_PORT = 29093
+_REDIS_PORT = 6379
+
+
+def _kafka_container(port: int) -> DockerContainer:
+    """Return a container that listens on the port it is published at, for its advertised address to fit on both sides."""
+    config = ROOT / "tools" / "kafka" / "server.properties"
+    environment = {
+        "CLUSTER_ID": "b2JvbC10ZXN0cy1rYWZrYQ",
+        "KAFKA_CONTROLLER_QUORUM_VOTERS": f"1@localhost:{_CONTROLLER_PORT}",
+        "KAFKA_LISTENERS": f"PLAINTEXT://0.0.0.0:{port},CONTROLLER://localhost:{_CONTROLLER_PORT}",
+        "KAFKA_ADVERTISED_LISTENERS": f"PLAINTEXT://{LOOPBACK}:{port}",
+        "KAFKA_LOG_DIRS": "/var/lib/kafka/data",
+    }
+    container = DockerContainer(KAFKA.container.image).with_volume_mapping(
+        str(config), "/mnt/shared/config/server.properties", "ro"
+    )
+    for name, value in environment.items():
+        container = container.with_env(name, value)
+    return container.with_kwargs(ports={f"{port}/tcp": (LOOPBACK, port)})
+
+
+def _redis_container(port: int) -> DockerContainer:
+    return DockerContainer(REDIS.container.image).with_kwargs(ports={f"{_REDIS_PORT}/tcp": (LOOPBACK, port)})
+
+
+@contextmanager
+def _in_container(service: Service, container: DockerContainer, port: int) -> Iterator[str]:
+    with container:
+        label = f"{service.server.title} in a container on port {port}"
+        if not wait_until(lambda: service.server.answers(port), label, _CONTAINER_DEADLINE_S):
+            message = f"{label} does not answer: {container.get_logs()}"
+            raise TimeoutError(message)
+        yield service.server.address(port)
+
+
+@contextmanager
+def session_service(service: Service) -> Iterator[str]:
+    """Address of a service that answers while the context is open. `ToolError` where none can be had."""
+    address = os.environ.get(service.setting)
+    if address:
+        yield address
+        return
+    sweep()
+    port = free_ports(service.server.neighbouring_ports)
+    if usable(service.container):
+        container = _kafka_container(port) if service is KAFKA else _redis_container(port)
+        with _in_container(service, container, port) as container_address:
+            yield container_address
+        return
+    server = service.server(session_folder() / service.name, port)
+    server.start()
+    try:
+        yield server.address(server.port)
+    finally:
+        server.remove()

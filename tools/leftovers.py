@@ -1,0 +1,38 @@
+"""Servers of test sessions: each session has a folder of its own, and what a killed one left running can be swept."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+from tools.console import STATE
+from tools.kafka_server import KafkaServer
+from tools.redis_server import RedisServer
+from tools.server import birth_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_SESSIONS = STATE / "tests"
+
+
+def session_folder() -> Path:
+    """Return the folder of this process's session, named so that a later sweep can tell whether it still lives."""
+    return _SESSIONS / f"{os.getpid()}-{birth_of(os.getpid())}"
+
+
+def sweep() -> None:
+    """Stop the servers of sessions whose process is gone, and delete their folders."""
+    for session in _SESSIONS.glob("*-*"):
+        pid, _, born = session.name.partition("-")
+        if pid.isdecimal() and birth_of(int(pid)) == born:
+            continue
+        for kind in (KafkaServer, RedisServer):
+            for record in session.glob("*/process.json"):
+                kind(record.parent, 0).stop()
+        shutil.rmtree(session, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sweep()
