@@ -26,7 +26,7 @@ _REDIS_PORT = 6379
 
 
 def _kafka_container(port: int) -> DockerContainer:
-    """Return a container that listens on the port it is published at, for its advertised address to fit on both sides."""
+    """Return a container that listens on the port it is published at, so its advertised address fits on both sides."""
     config = ROOT / "tools" / "kafka" / "server.properties"
     environment = {
         "CLUSTER_ID": "b2JvbC10ZXN0cy1rYWZrYQ",
