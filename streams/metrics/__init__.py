@@ -6,7 +6,7 @@ calls in here once a commit and once a tick, never once a record.
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
@@ -15,12 +15,15 @@ from prometheus_client.exposition import choose_encoder
 
 from streams.metrics.census import Census, count
 from streams.metrics.collector import PartitionCollector
-from streams.metrics.reading import Ledger, PartitionReading
+from streams.metrics.source import Shard, Source
 
-__all__ = ["Ledger", "Metrics", "PartitionReading"]
+__all__ = ["Metrics", "Shard", "Source"]
 
-CENSUS_EVERY_S: Final = 30.0
-"""Rows are counted at most this often: counting a million windows takes seconds, in slices."""
+CENSUS_PAUSE_S: Final = 1.0
+"""Rows are not counted anew before this has passed since the last count …"""
+
+CENSUS_SHARE: Final = 0.02
+"""… nor before the last count's own time is this share of what has passed: a million windows take seconds to count."""
 
 _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _DELAY_SECONDS: Final = (0.1, 0.5, 1, 2, 3, 5, 10, 30, 60, 300, 3_600)
@@ -30,23 +33,22 @@ _SIZES: Final = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
 class Metrics:
     """One worker's metrics.
 
-    `readings` is asked at each scrape for the partitions assigned to this worker. `redis_age_s` gives how old the Redis
-    read model is, or None where there is none; without it, nothing is said about Redis.
+    `source` is asked at each scrape for the partitions assigned to this worker. `redis_age_s` gives how old the Redis
+    read model is, None while it can't be reached; without the function nothing is said about Redis.
     """
 
     def __init__(
         self,
-        readings: Callable[[], Sequence[PartitionReading]],
+        source: Source,
         redis_age_s: Callable[[], float | None] | None = None,
-        now_s: Callable[[], float] = time.time,
     ) -> None:
         self.registry = CollectorRegistry()
-        self._readings = readings
+        self._source = source
         self._redis_age_s = redis_age_s
         self._census: dict[int, Census] = {}
-        self._counted_s = -CENSUS_EVERY_S
+        self._count_again_s = 0.0
         self._counting = asyncio.Lock()
-        self.registry.register(PartitionCollector(readings, self._census, lambda: int(now_s() * 1_000)))
+        self.registry.register(PartitionCollector(source, self._census))
         ProcessCollector(registry=self.registry)
         Info("obol", "The version that runs.", registry=self.registry).info({"version": _version()})
         self._commit_seconds = Histogram(
@@ -74,13 +76,13 @@ class Metrics:
                 registry=self.registry,
             )
 
-    def committed(self, *, seconds: float, records: int, rows: int, messages: int, at_s: float | None = None) -> None:
+    def committed(self, *, seconds: float, records: int, rows: int, messages: int) -> None:
         """Count a transaction that was committed: how long it took, and what was in it."""
         self._commit_seconds.observe(seconds)
         self._commit_records.observe(records)
         self._commit_rows.observe(rows)
         self._commit_messages.observe(messages)
-        self._last_commit.set(time.time() if at_s is None else at_s)
+        self._last_commit.set_to_current_time()
 
     def ticked(self, delay_s: float) -> None:
         """Count a tick that was applied this long after its timestamp."""
@@ -98,19 +100,21 @@ class Metrics:
     async def _take_census(self) -> None:
         """Count the rows anew when the last count is old or a partition has come; everything else goes on meanwhile."""
         async with self._counting:
-            readings = {reading.partition: reading for reading in self._readings() if reading.ledger is not None}
-            for gone in self._census.keys() - readings.keys():
+            shards = {shard.partition: shard for shard in self._source.shards() if shard.ready}
+            for gone in self._census.keys() - shards.keys():
                 del self._census[gone]
-            old = time.monotonic() >= self._counted_s + CENSUS_EVERY_S
-            for partition, reading in readings.items():
-                if reading.ledger is None or not (old or partition not in self._census):
+            started_s = time.monotonic()
+            old = started_s >= self._count_again_s
+            for partition, shard in shards.items():
+                if not old and partition in self._census:
                     continue
                 census = Census()
-                for _ in count(reading.ledger, reading.as_of_ms or 0, census):
+                for _ in count(shard, self._source, census):
                     await asyncio.sleep(0)
                 self._census[partition] = census
             if old:
-                self._counted_s = time.monotonic()
+                ended_s = time.monotonic()
+                self._count_again_s = ended_s + max(CENSUS_PAUSE_S, (ended_s - started_s) / CENSUS_SHARE)
 
     def _sizes(self, name: str, documentation: str) -> Histogram:
         return Histogram(name, documentation, buckets=_SIZES, registry=self.registry)

@@ -9,7 +9,7 @@ from streams.billing.windows import NO_FIGURES, Figures, Held, Window, figures
 from streams.lifecycle.deployment import DeploymentStatus
 from streams.lifecycle.instance import InstanceState
 from streams.lifecycle.replica import ReplicaStatus
-from streams.metrics.reading import Ledger
+from streams.metrics.source import Shard, Source
 from streams.rules.charging import held
 
 SLICE: Final = 2_000
@@ -51,13 +51,14 @@ class Census:
             self.unexplained_windows += 1
 
 
-def count(ledger: Ledger, as_of_ms: int, census: Census) -> Iterator[None]:
-    """Count all rows of `ledger` into `census`, giving way after every slice.
+def count(shard: Shard, source: Source, census: Census) -> Iterator[None]:
+    """Count all rows of `shard` into `census`, giving way after every slice.
 
     Rows may change in between: each window is judged at one instant, the sum of them is of nearly one.
     """
+    as_of_ms = shard.as_of or 0
     left = SLICE
-    for book in list(ledger.book.orgs.values()):
+    for book in list(shard.book.orgs.values()):
         census.orgs += 1
         census.deployments.update(row.status.value for row in book.deployments.values())
         census.instances.update(row.state.value for row in book.instances.values())
@@ -71,7 +72,7 @@ def count(ledger: Ledger, as_of_ms: int, census: Census) -> Iterator[None]:
         unfinished = [*book.due_dedicated, *book.due_metered]
         known = set(map(id, unfinished))
         for window in unfinished:
-            census.windows[condition(window, ledger, as_of_ms)] += 1
+            census.windows[condition(window, source, as_of_ms)] += 1
             census.add_time(window, as_of_ms)
             left -= 1
             if left <= 0:
@@ -85,9 +86,9 @@ def count(ledger: Ledger, as_of_ms: int, census: Census) -> Iterator[None]:
                 left = SLICE
 
 
-def condition(window: Window, ledger: Ledger, as_of_ms: int) -> str:
+def condition(window: Window, source: Source, as_of_ms: int) -> str:
     """Where an unfinished window stands: held for a reason, paused, open, or closed with something left to bill."""
-    why = held(window, ledger.prices, ledger.switches, as_of_ms)
+    why = held(window, source.prices, source.switches, as_of_ms)
     if why is not None:
         return _HELD[why]
     return "open" if window.ended_at is None else "closed_unfinished"

@@ -1,6 +1,6 @@
-"""Readings of partitions, as Prometheus wants them."""
+"""Partitions as Prometheus wants them."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -10,27 +10,18 @@ from prometheus_client.registry import Collector
 from streams.metrics import families
 from streams.metrics.census import Census
 from streams.metrics.families import Family
-from streams.metrics.reading import PartitionReading
+from streams.metrics.source import Shard, Source
 
+Counters = dict[str, CounterMetricFamily]
 Gauges = dict[str, GaugeMetricFamily]
 
 
 class PartitionCollector(Collector):
-    """Turns readings and censuses into metrics at the moment they are asked for; keeps nothing of its own.
+    """Turns shards and their censuses into metrics at the moment they are asked for; keeps nothing of its own."""
 
-    `readings` gives the assigned partitions, `census` the last count by partition, `now_ms` the wall clock, which only
-    lags are measured with.
-    """
-
-    def __init__(
-        self,
-        readings: Callable[[], Iterable[PartitionReading]],
-        census: Mapping[int, Census],
-        now_ms: Callable[[], int],
-    ) -> None:
-        self._readings = readings
+    def __init__(self, source: Source, census: Mapping[int, Census]) -> None:
+        self._source = source
         self._census = census
-        self._now_ms = now_ms
 
     def describe(self) -> Iterable[Metric]:
         """Name what `collect` gives, without reading anything."""
@@ -39,22 +30,16 @@ class PartitionCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         """Read every partition now."""
         counters, gauges = _counters(), _gauges()
-        now_ms = self._now_ms()
-        for reading in self._readings():
-            partition = str(reading.partition)
-            for (kind, detail), value in reading.counts.items():
-                family = families.COUNTERS.get(kind)
-                if family is not None:
-                    labels = [partition, detail][: len(family.all_labels)]
-                    counters[kind].add_metric(labels, value / family.per)
-            _add_state(gauges, reading, now_ms)
-            census = self._census.get(reading.partition)
-            if census is not None and reading.ledger is not None:
-                _add_census(gauges, partition, census)
+        for shard in self._source.shards():
+            _add_counts(counters, shard)
+            _add_state(gauges, shard)
+            census = self._census.get(shard.partition)
+            if census is not None and shard.ready:
+                _add_census(gauges, str(shard.partition), census)
         return chain(counters.values(), gauges.values())
 
 
-def _counters() -> dict[str, CounterMetricFamily]:
+def _counters() -> Counters:
     return {
         kind: CounterMetricFamily(family.name, family.help, labels=family.all_labels)
         for kind, family in families.COUNTERS.items()
@@ -71,14 +56,26 @@ def _add(gauges: Gauges, family: Family, labels: Sequence[str], value: float) ->
     gauges[family.name].add_metric(labels, value / family.per)
 
 
-def _add_state(gauges: Gauges, reading: PartitionReading, now_ms: int) -> None:
-    partition = str(reading.partition)
-    for topic, records in reading.lag_records.items():
-        _add(gauges, families.LAG_RECORDS, (partition, topic), records)
-    behind = any(reading.lag_records.values()) and reading.as_of_ms is not None
-    _add(gauges, families.LAG_SECONDS, (partition,), max(0, now_ms - (reading.as_of_ms or 0)) / 1_000 if behind else 0)
-    _add(gauges, families.RESTORE_RATIO, (partition,), reading.restored)
-    _add(gauges, families.READY, (partition,), int(reading.ledger is not None))
+def _add_counts(counters: Counters, shard: Shard) -> None:
+    for (kind, detail), value in shard.counters.items():
+        family = families.COUNTERS.get(kind)
+        if family is not None:
+            labels = (str(shard.partition), detail)[: len(family.all_labels)]
+            counters[kind].add_metric(labels, value / family.per)
+
+
+def _add_state(gauges: Gauges, shard: Shard) -> None:
+    labels = (str(shard.partition),)
+    known = (
+        (families.LAG_RECORDS, shard.lag_records),
+        (families.LAG_SECONDS, shard.lag_ms),
+        (families.RESTORED_RECORDS, shard.restored_rows),
+        (families.RESTORE_RECORDS, shard.restore_total),
+        (families.READY, int(shard.ready)),
+    )
+    for family, value in known:
+        if value is not None:
+            _add(gauges, family, labels, value)
 
 
 def _add_census(gauges: Gauges, partition: str, census: Census) -> None:

@@ -36,13 +36,14 @@ COUNTERS: Final[dict[str, Family]] = {
     ),
     "inference_requests": Family("obol_inference_requests", "Inference requests that deployments were asked to serve."),
 }
-"""Counters by the first half of their key in `PartitionReading.counts`; the second half is the label's value."""
+"""Counters by the first half of their key in `Shard.counters`; the second half is the label's value."""
 
-LAG_RECORDS: Final = Family("obol_lag_records", "Records that are in a topic and not yet applied.", ("topic",))
+LAG_RECORDS: Final = Family("obol_lag_records", "Records that wait in the partition's inbound topics.")
 LAG_SECONDS: Final = Family(
-    "obol_lag_seconds", "Age of the last time read in order while records wait; 0 when none does."
+    "obol_lag_seconds", "How far the partition's time is behind the newest record that waits.", per=1_000
 )
-RESTORE_RATIO: Final = Family("obol_restore_ratio", "How much of the partition's rows is back, 0 to 1.")
+RESTORED_RECORDS: Final = Family("obol_restored_records", "Changelog records read back since the partition came.")
+RESTORE_RECORDS: Final = Family("obol_restore_records", "Changelog records to read back in all.")
 READY: Final = Family("obol_partition_ready", "1 when the partition has its rows and answers, else 0.")
 
 WINDOWS: Final = Family(
@@ -71,7 +72,8 @@ ORGS: Final = Family("obol_orgs", "Orgs heard of.")
 GAUGES: Final = (
     LAG_RECORDS,
     LAG_SECONDS,
-    RESTORE_RATIO,
+    RESTORED_RECORDS,
+    RESTORE_RECORDS,
     READY,
     WINDOWS,
     WINDOW_SECONDS,
