@@ -1,0 +1,1 @@
+"""Stand-ins that speak only the wire contract: a fleet (users, execlets, hosts) and Croesus, for demo and tests."""

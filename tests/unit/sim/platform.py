@@ -1,0 +1,82 @@
+"""Obol without a broker, for stand-ins to speak to: the pure rules over one book."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from schemas.prices import Price, PriceRemoved
+from sim.records import CURRENCY, Record
+from sim.stage import Heard
+from streams.billing.prices import PriceRecord, Prices
+from streams.billing.windows import Origin, WindowMeter
+from streams.rules.accountant import Accountant
+from streams.rules.book import Book
+from streams.rules.context import Switches
+from streams.rules.decision import Charge, Dead, Decision
+from topics import catalogue, codec
+
+WEEK_MS = 7 * 24 * 3_600_000
+METERS = {
+    WindowMeter.DEDICATED: "dedicated_inference_running",
+    WindowMeter.GPU: "instance_gpu_running",
+    WindowMeter.DISK: "instance_disk_stopped",
+}
+
+
+class Platform:
+    """Takes records in order of time, all orgs in one partition; hands out what Obol would send for each."""
+
+    def __init__(self) -> None:
+        self.prices = Prices()
+        self.accountant = Accountant(Book(WEEK_MS), self.prices, Switches(billing_enabled=True))
+        self.dead: list[Dead] = []
+        self.rejected: list[codec.Rejected] = []
+        self.counts: Counter[tuple[str, str]] = Counter()
+        self._offset = 0
+
+    def apply(self, record: Record) -> Iterator[Heard]:
+        """Apply one record; only partition 0's ticks count, as there is but one book."""
+        self._offset += 1
+        if record.topic == catalogue.PRICES.name:
+            self._price(record)
+            return
+        if record.topic == catalogue.CLOCK.name and record.partition:
+            return
+        event = codec.decode(catalogue.TOPICS[record.topic], record.value)
+        if isinstance(event, codec.Rejected):
+            self.rejected.append(event)
+            return
+        decision = Decision()
+        dead = self.accountant.apply(event, Origin(record.topic, self._offset, record.timestamp_ms), decision)
+        if dead is not None:
+            self.dead.append(dead)
+        self.counts.update(decision.counts)
+        for charge in decision.charges:
+            yield Heard(catalogue.USAGE.name, charge.timestamp, _usage(charge))
+        for output in decision.outputs:
+            value = output.message if isinstance(output.message, bytes) else codec.encode(output.message)
+            yield Heard(output.topic, output.timestamp, value)
+
+    def _price(self, record: Record) -> None:
+        key = None if record.key is None else record.key.encode()
+        [price] = codec.decode_prices([(key, record.value)], CURRENCY)
+        if isinstance(price, codec.Rejected):
+            self.rejected.append(price)
+        elif isinstance(price, Price):
+            self.prices.add(price.profile, PriceRecord(record.timestamp_ms, self._offset, price.price))
+        elif isinstance(price, PriceRemoved):
+            self.prices.add(price.profile, PriceRecord(record.timestamp_ms, self._offset, None))
+
+
+def _usage(charge: Charge) -> bytes:
+    window = charge.window
+    return codec.encode_usage(
+        METERS[window.meter],  # type: ignore[arg-type]
+        window.org_id,
+        window.owner_id,
+        window.deployment_id,
+        window.window_id,
+        window.profile,
+        window.quantity,
+        charge.start_ms,
+        charge.end_ms,
+    )
