@@ -1,0 +1,377 @@
+"""One partition at work: records in, in their order, through the rules; a commit out. No Kafka here."""
+
+import logging
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from schemas.dead_letters import MAX_DEAD_LETTER_BYTES, DeadLetter
+from schemas.heartbeats import Heartbeat
+from schemas.times import MAX_TIME_MS
+from schemas.usage import UsageType
+from streams.billing.prices import Prices
+from streams.billing.windows import Origin, WindowMeter
+from streams.engine import position as positions
+from streams.engine.merge import Batch, Merge, Record, Run
+from streams.engine.position import Position, decode_position, encode_position
+from streams.engine.rowcodec import TYPES, RowReader, encode_row
+from streams.rules.accountant import Accountant
+from streams.rules.book import Book
+from streams.rules.context import Switches
+from streams.rules.decision import Charge, Decision, Note
+from streams.rules.rows import Row, row_key
+from topics.catalogue import CLOCK, DEAD_LETTERS, HEARTBEATS, INBOUND, PRICES, TOPICS, USAGE
+from topics.codec import Rejected, decode_batch, encode, encode_usage
+from topics.partitioner import partition_of
+
+__all__ = ["INPUTS", "REROUTED", "Commit", "Outgoing", "Phase", "Shard", "ShardError"]
+
+INPUTS: Final = tuple(spec.name for spec in INBOUND if spec is not PRICES)
+"""The topics whose records a shard applies, in order of rank."""
+
+REROUTED: Final = "obol-rerouted"
+"""The header of a record that was published again, to the partition of its org."""
+
+MAX_RUN_RECORDS: Final = 1_000
+"""A run is applied in one go, so this is also how closely a commit can follow."""
+
+MAX_UNCOMMITTED: Final = 50_000
+"""Changed rows, charges and messages that may wait for a commit; only a single record, as a tick, may make more."""
+
+_METERS: Final[dict[WindowMeter, UsageType]] = {
+    WindowMeter.DEDICATED: "dedicated_inference_running",
+    WindowMeter.GPU: "instance_gpu_running",
+    WindowMeter.DISK: "instance_disk_stopped",
+}
+_PASSED_OVER: Final = frozenset({"ignored", "duplicate"})
+_RANKS: Final = tuple((spec.name, spec.rank or 0) for spec in INBOUND)
+
+log = logging.getLogger(__name__)
+
+
+class ShardError(RuntimeError):
+    """A record could not be applied for a fault of ours; the message names it. Nothing of it may be committed."""
+
+
+class Phase(StrEnum):
+    """What a shard is doing."""
+
+    RESTORING = "restoring"
+    WORKING = "working"
+    SUSPENDED = "suspended"
+
+
+class Outgoing(NamedTuple):
+    """A message of a commit. `topic` is without namespace; `timestamp` in ms."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+@dataclass(slots=True)
+class Commit:
+    """What goes to Kafka as one transaction: rows, messages, and how far each input was read.
+
+    `rows`: by table, in the order in which they are to be written; None removes the row. `offsets`: by topic, the next
+    offset, of those topics that have moved.
+    """
+
+    partition: int
+    rows: dict[str, list[tuple[bytes, bytes | None]]] = field(default_factory=dict)
+    outputs: list[Outgoing] = field(default_factory=list)
+    charges: list[Charge] = field(default_factory=list)
+    offsets: dict[str, int] = field(default_factory=dict)
+    notes: list[Note] = field(default_factory=list)
+
+    def messages(self) -> Iterator[Outgoing]:
+        """Give every message, usage events last; these are written when asked for, since there may be millions."""
+        yield from self.outputs
+        partition, topic = self.partition, USAGE.name
+        for window, start_ms, end_ms, timestamp in self.charges:
+            value = encode_usage(
+                _METERS[window.meter],
+                window.org_id,
+                window.owner_id,
+                window.deployment_id,
+                window.window_id,
+                window.profile,
+                window.quantity,
+                start_ms,
+                end_ms,
+            )
+            yield Outgoing(topic, partition, window.org_id.encode(), value, timestamp)
+
+
+class Shard:
+    """One partition: its book, its place in its inputs, and what waits to be committed.
+
+    `partitions` is how many the installation has; `patience_s` as in `Merge`; `retention_ms` as in `Book`.
+    """
+
+    def __init__(  # noqa: PLR0913 - what a partition is made of
+        self,
+        partition: int,
+        *,
+        partitions: int,
+        prices: Prices,
+        switches: Switches,
+        retention_ms: int,
+        patience_s: float,
+        max_run_records: int = MAX_RUN_RECORDS,
+    ) -> None:
+        self.partition = partition
+        self.partitions = partitions
+        self.book = Book(retention_ms)
+        self.accountant = Accountant(self.book, prices, switches)
+        self.merge = Merge(_RANKS, patience_s=patience_s)
+        self.position = Position()
+        self.phase = Phase.RESTORING
+        self.rows_restored = 0
+        self.max_run_records = max_run_records
+        self._reader = RowReader()
+        self._decision = Decision()
+        self._outgoing: list[Outgoing] = []
+        self._moved: set[str] = set()
+
+    # Rows
+
+    def restore(self, table: str, key: bytes, value: bytes | None) -> None:
+        """Take one record of a changelog; `start` must follow. Raises `msgspec.MsgspecError` for no row of ours."""
+        self.rows_restored += 1
+        if table == positions.TABLE:
+            self.position = Position() if value is None else decode_position(value)
+        elif value is None:
+            self.book.forget(table, *self._reader.split(key))
+        else:
+            self.book.restore(self._reader.read(table, value))
+
+    def start(self, beginnings: Mapping[str, int]) -> None:
+        """Work from the rows as they are restored. `beginnings`: where each input's log starts, if not at 0.
+
+        Records that Kafka deleted before they were read are gone; that is told, as loudly as it can be.
+        """
+        if self._is_dirty:
+            msg = f"partition {self.partition} starts with work that is not committed"
+            raise ShardError(msg)
+        self.book.settle()
+        offsets = dict(self.position.offsets)
+        for topic, beginning in beginnings.items():
+            applied_to = offsets.get(topic)
+            if applied_to is not None and beginning > applied_to:
+                log.error(
+                    "%s partition %d: the records from offset %d to %d were deleted before they were read; "
+                    "keep them longer than a worker may be down (retention.ms)",
+                    *(topic, self.partition, applied_to, beginning - 1),
+                )
+            offsets[topic] = max(beginning, applied_to or 0)
+        self.merge.restart(offsets, self.position.times)
+        self.phase = Phase.WORKING
+
+    def suspend(self) -> None:
+        """Apply nothing more, for now: the partition may be about to move."""
+        self.phase = Phase.SUSPENDED
+
+    @property
+    def as_of(self) -> int | None:
+        """The greatest time read in order, in ms; None when nothing was read yet."""
+        return self.position.as_of if self.position.times else None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the rows are all there."""
+        return self.phase is not Phase.RESTORING
+
+    # Records in
+
+    def advance(self, now_s: float, max_records: int) -> int:
+        """Apply what is queued, as far as it may be applied, to at least `max_records`; returns how many records.
+
+        `now_s` is any clock that only rises; it measures patience. Raises `ShardError`.
+        """
+        applied = 0
+        while applied < max_records and not self.is_full and self.phase is Phase.WORKING:
+            run = self.merge.next_run(now_s, self.max_run_records)
+            if run is None:
+                break
+            self._apply(run)
+            applied += run.end - run.start
+        return applied
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a commit must come first."""
+        return self.uncommitted >= MAX_UNCOMMITTED
+
+    @property
+    def uncommitted(self) -> int:
+        """How much waits for a commit."""
+        decision = self._decision
+        return (
+            len(decision.changed)
+            + len(decision.removed)
+            + len(decision.charges)
+            + len(decision.outputs)
+            + len(self._outgoing)
+        )
+
+    def _apply(self, run: Run) -> None:
+        batch, topic = run.batch, run.topic
+        if batch.items is None:
+            self._decode(topic, batch)
+        passed_over, dead_and_rerouted = self._passed_over(), self._set_aside()
+        if topic == HEARTBEATS.name and batch.plain:
+            self._apply_heartbeats(batch, run.start, run.end)
+        else:
+            for at in range(run.start, run.end):
+                self._apply_one(topic, batch, at)
+        self._moved.add(topic)
+        position = self.position
+        position.offsets[topic] = self.merge.queues[topic].applied_to
+        position.times[topic] = self.merge.queues[topic].time
+        position.as_of = self.merge.as_of
+        count = run.end - run.start
+        not_applied = self._passed_over() - passed_over + self._set_aside() - dead_and_rerouted
+        position.add("read", topic, count)
+        position.add("applied", topic, count - not_applied)
+        position.add("out_of_order", topic, run.late)
+
+    def _passed_over(self) -> int:
+        return sum(count for (kind, _), count in self._decision.counts.items() if kind in _PASSED_OVER)
+
+    def _set_aside(self) -> int:
+        return self.position.count("dead") + self.position.count("rerouted")
+
+    def _decode(self, topic: str, batch: Batch) -> None:
+        batch.items = decode_batch(TOPICS[topic], [record.value for record in batch.records])
+        if topic == HEARTBEATS.name:
+            orgs = self.book.orgs
+            batch.plain = all(
+                type(item) is Heartbeat
+                and (item.org_id in orgs or partition_of(item.org_id, self.partitions) == self.partition)
+                for item in batch.items
+            ) and all(0 <= time <= MAX_TIME_MS for time in batch.times)
+
+    def _apply_heartbeats(self, batch: Batch, start: int, end: int) -> None:
+        topic = HEARTBEATS.name
+        records = batch.records[start:end]
+        origins = [Origin(topic, record.offset, record.timestamp) for record in records]
+        beats: Sequence[Heartbeat] = (batch.items or [])[start:end]
+        try:
+            dead = self.accountant.heartbeats(beats, origins, self._decision)
+        except Exception as error:
+            msg = f"{topic} partition {self.partition}, offsets {records[0].offset} to {records[-1].offset}: {error!r}"
+            raise ShardError(msg) from error
+        for at, (reason, words) in dead:
+            self._bury(topic, records[at], reason, words)
+
+    def _apply_one(self, topic: str, batch: Batch, at: int) -> None:
+        record, item = batch.records[at], (batch.items or [])[at]
+        org_id = None if topic == CLOCK.name else item.org_id
+        if org_id is not None and (home := partition_of(org_id, self.partitions)) != self.partition:
+            self._reroute(topic, record, home)
+            return
+        if isinstance(item, Rejected) and (item.reason != "invalid" or item.command_id is None):
+            self._bury(topic, record, item.reason, item.error)
+            return
+        if not 0 <= record.timestamp <= MAX_TIME_MS:
+            words = f"the record's timestamp, {record.timestamp} ms, is outside the years 1970 to 9999"
+            self._bury(topic, record, "invalid", words)
+            return
+        origin = Origin(topic, record.offset, record.timestamp)
+        try:
+            if isinstance(item, Rejected):
+                self.accountant.refuse(
+                    item.command_id or "", org_id or "", item.target, item.error, origin, self._decision
+                )
+                return
+            dead = self.accountant.apply(item, origin, self._decision)
+        except Exception as error:
+            msg = f"{topic} partition {self.partition} offset {record.offset}: {error!r}"
+            raise ShardError(msg) from error
+        if dead is not None:
+            self._bury(topic, record, dead.reason, dead.error)
+
+    def _reroute(self, topic: str, record: Record, home: int) -> None:
+        """Publish a misplaced record again, in its org's partition (contract, "Conventions")."""
+        headers = tuple(header for header in record.headers if header[0] != REROUTED)
+        headers += ((REROUTED, f"{self.partition}:{record.offset}".encode()),)
+        self._outgoing.append(Outgoing(topic, home, record.key, record.value, record.timestamp, headers))
+        self.position.add("rerouted", topic)
+
+    def _bury(self, topic: str, record: Record, reason: Any, words: str) -> None:
+        key, key_cut = _base64(record.key)
+        value, value_cut = _base64(record.value)
+        letter = DeadLetter(
+            reason=reason,
+            error=words,
+            topic=topic,
+            partition=self.partition,
+            offset=record.offset,
+            timestamp=record.timestamp,
+            key_base64=key,
+            value_base64=value,
+            truncated=key_cut or value_cut,
+        )
+        # A time that is no time can't be told as one.
+        timestamp = record.timestamp if 0 <= record.timestamp <= MAX_TIME_MS else max(0, self.position.as_of)
+        self._outgoing.append(Outgoing(DEAD_LETTERS.name, self.partition, None, encode(letter), timestamp))
+        self.position.add("dead", reason)
+
+    # Commits out
+
+    @property
+    def _is_dirty(self) -> bool:
+        return bool(self._moved)
+
+    def drain(self) -> Commit | None:
+        """Hand out all that was done since the last time, rows written as they are now; None when that is nothing."""
+        if not self._is_dirty:
+            return None
+        decision, outgoing, moved = self._decision, self._outgoing, self._moved
+        self._decision, self._outgoing, self._moved = Decision(), [], set()
+        for (kind, detail), count in decision.counts.items():
+            self.position.add(kind, detail, count)
+        partition = self.partition
+        outputs = [
+            Outgoing(
+                output.topic,
+                partition,
+                output.org_id.encode(),
+                output.message if isinstance(output.message, bytes) else encode(output.message),
+                output.timestamp,
+            )
+            for output in decision.outputs
+        ]
+        rows = _written(decision)
+        rows[positions.TABLE] = [(positions.KEY, encode_position(self.position))]
+        return Commit(
+            partition,
+            rows=rows,
+            outputs=outputs + outgoing,
+            charges=decision.charges,
+            offsets={topic: self.position.offsets[topic] for topic in moved},
+            notes=decision.notes,
+        )
+
+
+def _written(decision: Decision) -> dict[str, list[tuple[bytes, bytes | None]]]:
+    rows: dict[str, list[tuple[bytes, bytes | None]]] = {table: [] for table in TYPES}
+    row: Row
+    for row in decision.removed:
+        rows[row.TABLE].append((row_key(row), None))
+    for row in decision.changed:
+        rows[row.TABLE].append((row_key(row), encode_row(row)))
+    return {table: written for table, written in rows.items() if written}
+
+
+def _base64(content: bytes | None) -> tuple[str | None, bool]:
+    """Write at most 64 KiB of a key or value, and say whether that cut it."""
+    if content is None:
+        return None, False
+    return b64encode(content[:MAX_DEAD_LETTER_BYTES]).decode(), len(content) > MAX_DEAD_LETTER_BYTES
