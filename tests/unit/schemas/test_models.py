@@ -1,0 +1,226 @@
+"""The models: defaults, null, unknown fields, immutability, and what their JSON schemas say."""
+
+import importlib
+import json
+import pkgutil
+from typing import Any
+
+import jsonschema
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+import schemas
+from schemas.accounts import Account, BalanceUpdated
+from schemas.base import Wire
+from schemas.changes import LifecycleChange
+from schemas.clock import Tick
+from schemas.commands import Command, StopDeployment
+from schemas.heartbeats import Heartbeat
+from schemas.progress import Progress
+from schemas.reports import LaunchFailed, OtherReport, Report
+from schemas.requests import InferenceRequest
+from topics.catalogue import TOPICS
+
+CREATE = {
+    "type": "create_deployment",
+    "command_id": "c",
+    "org_id": "o",
+    "deployment_id": "d",
+    "model": "m",
+    "gpu_type": "h100",
+    "gpu_count": 1,
+}
+DEPLOY = {
+    "type": "deploy_instance",
+    "command_id": "c",
+    "org_id": "o",
+    "instance_id": "i",
+    "offer_id": "f",
+    "gpu_type": "h100",
+    "gpu_count": 1,
+    "disk_gb": 10,
+    "template": {"mode": "ssh", "image": "ubuntu"},
+}
+PROGRESS = {"event_id": "e", "org_id": "o", "replica_id": "r", "status": "RUNNING"}
+LAUNCH_FAILED = {"event_id": "e", "org_id": "o", "instance_id": "i", "report": "launch_failed"}
+BALANCE = {"event_id": "e", "type": "balance_updated", "org_id": "o", "balance": "1"}
+REQUEST = {"org_id": "o", "deployment_id": "d"}
+
+OPTIONAL = [
+    (Command, CREATE, "serving", "dedicated", "serverless"),
+    (Command, CREATE, "min_replicas", 1, 100),
+    (Command, CREATE, "idle_timeout_s", None, 31_536_000),
+    (Command, DEPLOY, "gpus_releasable", True, False),
+    (Progress, PROGRESS, "message", "", "healthy"),
+    (Report, LAUNCH_FAILED, "reached_host", True, False),
+    (Report, LAUNCH_FAILED, "message", None, "no route"),
+    (Account, BALANCE, "sequence", None, -5),
+    (InferenceRequest, REQUEST, "count", 1, 9_223_372_036_854_775_807),
+]
+
+
+def parse(schema: Any, record: dict[str, Any]) -> Any:
+    return TypeAdapter(schema).validate_json(json.dumps(record))
+
+
+def refuses(schema: Any, record: dict[str, Any]) -> bool:
+    try:
+        parse(schema, record)
+    except ValidationError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize(("schema", "record", "name", "default", "other"), OPTIONAL)
+def test_an_optional_field_is_its_default_when_absent_or_null(
+    schema: Any, record: dict[str, Any], name: str, default: object, other: object
+) -> None:
+    assert getattr(parse(schema, record), name) == default
+    assert getattr(parse(schema, record | {name: None}), name) == default
+    assert getattr(parse(schema, record | {name: other}), name) == other
+    assert refuses(schema, record | {name: [other]})
+
+
+@pytest.mark.parametrize(
+    ("schema", "record"),
+    [
+        (Command, CREATE),
+        (Command, DEPLOY),
+        (Progress, PROGRESS),
+        (Report, LAUNCH_FAILED),
+        (Account, BALANCE),
+        (InferenceRequest, REQUEST),
+        (Heartbeat, {"org_id": "o", "replica_id": "r"}),
+        (Tick, {"type": "tick"}),
+    ],
+)
+def test_a_required_field_that_is_absent_or_null_is_refused(schema: Any, record: dict[str, Any]) -> None:
+    assert not refuses(schema, record)
+    for name in record:
+        assert refuses(schema, {key: value for key, value in record.items() if key != name})
+        assert refuses(schema, record | {name: None})
+
+
+@pytest.mark.parametrize(
+    ("record", "name", "low", "high"),
+    [
+        (CREATE, "gpu_count", 1, 16),
+        (CREATE, "min_replicas", 0, 100),
+        (CREATE, "idle_timeout_s", 1, 31_536_000),
+        (DEPLOY, "gpu_count", 1, 16),
+        (DEPLOY, "disk_gb", 1, 65_536),
+    ],
+)
+def test_bounds(record: dict[str, Any], name: str, low: int, high: int) -> None:
+    assert [refuses(Command, record | {name: value}) for value in (low - 1, low, high, high + 1)] == [
+        True,
+        False,
+        False,
+        True,
+    ]
+    assert all(refuses(Command, record | {name: value}) for value in (1.0, True, "1"))
+
+
+def test_a_count_is_at_least_1_and_64_bits() -> None:
+    assert [refuses(InferenceRequest, REQUEST | {"count": count}) for count in (0, 1, 2**63 - 1, 2**63)] == [
+        True,
+        False,
+        False,
+        True,
+    ]
+
+
+def test_unknown_fields_are_ignored_also_those_of_another_type() -> None:
+    stop = {
+        "type": "stop_instance",
+        "command_id": "c",
+        "org_id": "o",
+        "instance_id": "i",
+        "disk_gb": "no number",
+        "new": {},
+    }
+    assert "disk_gb" not in parse(Command, stop).model_fields_set
+    report = parse(Report, {**LAUNCH_FAILED, "report": "workload_up", "reached_host": 7})
+    assert isinstance(report, OtherReport)
+    assert isinstance(parse(Report, LAUNCH_FAILED), LaunchFailed)
+
+
+def test_every_report_name_of_the_contract_and_no_other() -> None:
+    names = [
+        "workload_up",
+        "launch_failed",
+        "stop_confirmed",
+        "start_refused",
+        "start_unreachable",
+        "gpus_unavailable",
+        "workload_failed",
+        "workload_lost",
+        "workload_completed",
+        "workload_gone",
+        "found_running",
+        "found_held",
+        "teardown_finished",
+    ]
+    assert [parse(Report, LAUNCH_FAILED | {"report": name}).report for name in names] == names
+    assert refuses(Report, LAUNCH_FAILED | {"report": "workload_down"})
+
+
+def test_models_are_immutable() -> None:
+    heartbeat = Heartbeat(org_id="o", replica_id="r")
+    with pytest.raises(ValidationError, match="frozen"):
+        heartbeat.org_id = "p"  # type: ignore[misc]
+
+
+def test_a_change_says_from_on_the_wire() -> None:
+    change = LifecycleChange(
+        event_id="replica:r:2",
+        org_id="o",
+        kind="replica",
+        id="r",
+        from_="running",
+        to="stopped",
+        reason="user",
+        at="2026-11-29T12:00:00.000Z",
+    )
+    text = change.model_dump_json(exclude_none=True, by_alias=True)
+    assert json.loads(text)["from"] == "running"
+    assert LifecycleChange.model_validate_json(text) == change
+
+
+def test_code_builds_models_without_naming_their_type() -> None:
+    assert BalanceUpdated(event_id="e", org_id="o", balance="-3.5").type == "balance_updated"
+    stop = StopDeployment(command_id="c", org_id="o", deployment_id="d")
+    assert parse(Command, stop.model_dump()) == stop
+
+
+def models() -> list[type[Wire]]:
+    found: set[type[Wire]] = set()
+    for module in pkgutil.iter_modules(schemas.__path__, "schemas."):
+        for thing in vars(importlib.import_module(module.name)).values():
+            if isinstance(thing, type) and issubclass(thing, Wire) and thing is not Wire:
+                found.add(thing)
+    return sorted(found, key=lambda model: model.__name__)
+
+
+@pytest.mark.parametrize("model", models())
+def test_every_model_and_field_is_described(model: type[Wire]) -> None:
+    schema = model.model_json_schema()
+    assert schema["description"]
+    undescribed = {name for name, field in schema["properties"].items() if "description" not in field} - {"type"}
+    assert not undescribed
+
+
+@pytest.mark.parametrize("name", sorted(TOPICS))
+def test_every_topic_has_a_json_schema_that_is_one(name: str) -> None:
+    jsonschema.Draft202012Validator.check_schema(TypeAdapter(TOPICS[name].schema).json_schema())
+
+
+@pytest.mark.parametrize(("schema", "record", "name", "_", "other"), OPTIONAL)
+def test_json_schemas_agree_with_the_models(schema: Any, record: dict[str, Any], name: str, _: Any, other: Any) -> None:
+    validator = jsonschema.Draft202012Validator(TypeAdapter(schema).json_schema())
+    assert validator.is_valid(record)
+    assert validator.is_valid(record | {name: None})
+    assert validator.is_valid(record | {name: other})
+    assert not validator.is_valid(record | {name: [other]})
+    for required in record:
+        assert not validator.is_valid({key: value for key, value in record.items() if key != required})

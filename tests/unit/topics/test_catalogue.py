@@ -1,0 +1,68 @@
+"""The catalogue against the contract's two tables, written out by hand."""
+
+import pytest
+
+from topics.catalogue import INBOUND, OUTBOUND, PRICES, TOPICS, with_namespace, without_namespace
+
+IN = [
+    "croesus.prices",
+    "croesus.accounts",
+    "user.commands",
+    "inference.requests",
+    "execlet.progress",
+    "host.reports",
+    "execlet.heartbeats",
+    "obol.clock",
+]
+OUT = ["croesus.usage", "lifecycle.changes", "command.results", "execlet.orders", "host.orders", "dead.letters"]
+
+
+def test_names_and_ranks_are_the_contracts() -> None:
+    assert [spec.name for spec in INBOUND] == IN
+    assert [spec.rank for spec in INBOUND] == [0, 1, 2, 3, 4, 5, 6, 7]
+    assert [spec.name for spec in OUTBOUND] == OUT
+    assert {spec.rank for spec in OUTBOUND} == {None}
+    assert list(TOPICS) == IN + OUT
+
+
+def test_only_prices_have_one_partition() -> None:
+    assert {name: spec.partitions(8) for name, spec in TOPICS.items()} == dict.fromkeys(IN + OUT, 8) | {
+        "croesus.prices": 1
+    }
+
+
+def test_prices_are_kept_for_ever_and_not_compacted() -> None:
+    config = PRICES.config("broker", 1)
+    assert config["retention.ms"] == "-1"
+    assert config["cleanup.policy"] == "delete"
+
+
+@pytest.mark.parametrize("name", IN)
+def test_inbound_timestamps_follow_the_setting(name: str) -> None:
+    assert TOPICS[name].config("broker", 1)["message.timestamp.type"] == "LogAppendTime"
+    assert TOPICS[name].config("producer", 1)["message.timestamp.type"] == "CreateTime"
+
+
+@pytest.mark.parametrize("name", OUT)
+def test_an_outbound_record_has_the_time_of_its_cause(name: str) -> None:
+    assert TOPICS[name].config("broker", 1)["message.timestamp.type"] == "CreateTime"
+
+
+@pytest.mark.parametrize("name", IN + OUT)
+def test_a_value_over_64_kib_can_arrive_and_a_replay_is_kept(name: str) -> None:
+    assert int(TOPICS[name].config("broker", 1)["max.message.bytes"]) > 2 * 65_536
+    assert TOPICS[name].config("producer", 1)["retention.ms"] == "-1"
+
+
+@pytest.mark.parametrize(("replication", "in_sync"), [(1, "1"), (2, "1"), (3, "2")])
+def test_a_broker_may_be_down_where_there_are_several(replication: int, in_sync: str) -> None:
+    assert PRICES.config("broker", replication)["min.insync.replicas"] == in_sync
+
+
+def test_namespace() -> None:
+    assert with_namespace("user.commands", None) == "user.commands"
+    assert with_namespace("user.commands", "t.1") == "t.1.user.commands"
+    assert without_namespace("t.1.user.commands", "t.1") == "user.commands"
+    assert without_namespace("user.commands", None) == "user.commands"
+    with pytest.raises(ValueError, match="namespace"):
+        without_namespace("other.user.commands", "t.1")

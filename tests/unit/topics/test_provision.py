@@ -1,0 +1,119 @@
+"""Topics are made, checked, and refused with the mend, on a real broker."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+
+from streams.settings import Settings
+from topics.catalogue import TOPICS
+from topics.provision import NewTopicSpec, ProvisionError, ensure_topics, new_topic, provision
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def settings(kafka_bootstrap: str, namespace: str) -> Settings:
+    return Settings.from_env(
+        {"KAFKA_BOOTSTRAP_SERVERS": kafka_bootstrap, "OBOL_NAMESPACE": namespace, "OBOL_PARTITIONS": "2"}
+    )
+
+
+@pytest.fixture
+async def admin(settings: Settings) -> AsyncIterator[AIOKafkaAdminClient]:
+    admin = AIOKafkaAdminClient(**settings.kafka_client_options())
+    await admin.start()
+    yield admin
+    mine = [name for name in await admin.list_topics() if name.startswith(settings.topic(""))]
+    if mine:
+        await admin.delete_topics(mine)
+    await admin.close()
+
+
+async def partitions(admin: AIOKafkaAdminClient, settings: Settings) -> dict[str, int]:
+    prefix = settings.topic("")
+    return {
+        topic["topic"].removeprefix(prefix): len(topic["partitions"])
+        for topic in await admin.describe_topics()
+        if topic["topic"].startswith(prefix)
+    }
+
+
+async def config(admin: AIOKafkaAdminClient, topic: str) -> dict[str, Any]:
+    (response,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
+    (resource,) = response.to_object()["resources"]
+    return {entry["config_names"]: entry["config_value"] for entry in resource["config_entries"]}
+
+
+EXPECTED = dict.fromkeys(TOPICS, 2) | {"croesus.prices": 1}
+
+
+async def test_all_are_made_also_by_several_workers_at_once(admin: AIOKafkaAdminClient, settings: Settings) -> None:
+    await asyncio.gather(*(provision(settings) for _ in range(4)))
+    assert await partitions(admin, settings) == EXPECTED
+    prices = await config(admin, settings.topic("croesus.prices"))
+    assert (prices["retention.ms"], prices["cleanup.policy"]) == ("-1", "delete")
+    assert prices["message.timestamp.type"] == "LogAppendTime"
+    assert (await config(admin, settings.topic("croesus.usage")))["message.timestamp.type"] == "CreateTime"
+    await provision(settings)
+    assert await partitions(admin, settings) == EXPECTED
+
+
+async def test_only_what_is_missing_is_made(admin: AIOKafkaAdminClient, settings: Settings) -> None:
+    usage = new_topic(TOPICS["croesus.usage"], settings)
+    await ensure_topics(admin, [replace(usage, config={**usage.config, "retention.ms": "123456789"})])
+    await provision(settings)
+    assert await partitions(admin, settings) == EXPECTED
+    assert (await config(admin, usage.name))["retention.ms"] == "123456789"
+
+
+async def test_another_partition_count_is_refused(admin: AIOKafkaAdminClient, settings: Settings) -> None:
+    await ensure_topics(admin, [NewTopicSpec(name=settings.topic("user.commands"), partitions=3, replication=1)])
+    with pytest.raises(ProvisionError) as caught:
+        await provision(settings)
+    assert str(caught.value) == (
+        f"topic {settings.topic('user.commands')} has 3 partitions, OBOL_PARTITIONS says 2; "
+        "set OBOL_PARTITIONS=3, or use another OBOL_NAMESPACE, or remove the topic"
+    )
+    assert (await partitions(admin, settings))["user.commands"] == 3
+
+
+@pytest.mark.usefixtures("admin")
+async def test_another_timestamp_type_is_refused(settings: Settings) -> None:
+    await provision(settings)
+    with pytest.raises(ProvisionError) as caught:
+        await provision(replace(settings, timestamps="producer"))
+    line = str(caught.value)
+    assert (
+        "has message.timestamp.type=LogAppendTime, OBOL_TIMESTAMPS says CreateTime; set OBOL_TIMESTAMPS=broker" in line
+    )
+    assert "\n" not in line
+
+
+async def test_an_outbound_topic_with_the_brokers_timestamps_is_refused(
+    admin: AIOKafkaAdminClient, settings: Settings
+) -> None:
+    usage = new_topic(TOPICS["croesus.usage"], settings)
+    broker = {**usage.config, "message.timestamp.type": "LogAppendTime"}
+    await ensure_topics(admin, [replace(usage, config=broker)])
+    with pytest.raises(
+        ProvisionError, match=rf"topic {re.escape(usage.name)} has .*, the contract says CreateTime; set message"
+    ):
+        await provision(settings)
+
+
+async def test_what_the_cluster_can_never_do_is_told_at_once(admin: AIOKafkaAdminClient, settings: Settings) -> None:
+    assert await partitions(admin, settings) == {}
+    with pytest.raises(ProvisionError, match=r"^topic .* can't be made: .*[Rr]eplica.*; mend that"):
+        await provision(replace(settings, replication=99))
+
+
+async def test_a_cluster_that_is_not_there_is_waited_for_until_the_deadline() -> None:
+    settings = Settings(bootstrap_servers=("127.0.0.1:1",))
+    with pytest.raises(ProvisionError, match=r"can't be reached after .* s .*KAFKA_BOOTSTRAP_SERVERS"):
+        await provision(settings, deadline_s=0.3)
