@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _SERVICES = {service.name: service for service in (KAFKA, REDIS)}
 
 
-class _Ended(Exception):  # noqa: N818 - not an error: someone asked us to end
+class _Ended(Exception):
     """A signal asked us to end before the command ran."""
 
 
