@@ -67,6 +67,9 @@ def bill_due(turn: Turn, meter: WindowMeter) -> None:
     for window in due:
         if window.ended_at is None and window.billed_until >= minute:
             continue
+        if window.closed_by is turn.origin and meter is not WindowMeter.DEDICATED:
+            # This very tick closed and settled it (I8): its 60 events are out (B5).
+            continue
         profile = window.profile
         if profile not in priced:
             priced[profile] = turn.prices.at(profile, turn.now) is not None
