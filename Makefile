@@ -44,6 +44,8 @@ check: setup ## format, lint, strict types, import rules
 
 .PHONY: test
 test: setup ## every test (ARGS=… goes to pytest)
+	@$(PYTHON_BIN) tools/broker.py fetch
+	@$(PYTHON_BIN) tools/redis.py fetch || echo "the tests that need a Redis will be skipped"
 	@$(PYTHON_BIN) tools/browser.py
 	.venv/bin/pytest -q --durations=10 $(ARGS)
 

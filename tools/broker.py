@@ -1,4 +1,4 @@
-"""The Kafka broker for work on Obol: `python tools/broker.py start|stop|status`.
+"""The Kafka broker for work on Obol: `python tools/broker.py fetch|start|stop|status`.
 
 `start` and `status` print the address as a line that a shell can evaluate.
 """

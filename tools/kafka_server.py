@@ -51,6 +51,12 @@ class KafkaServer(Server):
         _, correlation_id, error_code = _ANSWER_HEAD.unpack(answer)
         return bool(correlation_id == 1 and error_code == 0)
 
+    @classmethod
+    def fetch(cls) -> None:
+        """Find Java and the jars, or install and fetch them."""
+        _java()
+        _jars()
+
     def prepare(self) -> Sequence[str]:
         """Fetch the jars where they are missing, write the configuration, format an empty data folder."""
         java = _java()

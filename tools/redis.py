@@ -1,4 +1,4 @@
-"""The Redis for work on Obol: `python tools/redis.py start|stop|status`.
+"""The Redis for work on Obol: `python tools/redis.py fetch|start|stop|status`.
 
 `start` and `status` print the address as a line that a shell can evaluate.
 """

@@ -33,14 +33,21 @@ class RedisServer(Server):
         """Tell whether a Redis answers PING."""
         return exchange(port, b"PING\r\n", 7) == b"+PONG\r\n"
 
+    @classmethod
+    def fetch(cls) -> None:
+        """Find Redis, or install it."""
+        _program()
+
     def prepare(self) -> Sequence[str]:
-        """Find the program, or install it."""
-        program = shutil.which(_PROGRAM) or _installed()
+        """Build the command; there is no data to lay out."""
         listen = ["--bind", LOOPBACK, "--port", str(self.port), "--dir", str(self.folder)]
-        return [program, *listen, "--save", "", "--appendonly", "no", "--daemonize", "no"]
+        return [_program(), *listen, "--save", "", "--appendonly", "no", "--daemonize", "no"]
 
 
-def _installed() -> str:
+def _program() -> str:
+    found = shutil.which(_PROGRAM)
+    if found is not None:
+        return found
     program = require(_PROGRAM, _PROGRAM)
     if Path("/run/systemd/system").exists():
         # Debian's package starts a service on the port we want; the install was ours, so that service is not wanted.

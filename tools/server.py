@@ -105,6 +105,11 @@ class Server(ABC):
     def answers(cls, port: int) -> bool:
         """Tell whether a server of this kind, ready for work, answers on `port`."""
 
+    @classmethod
+    @abstractmethod
+    def fetch(cls) -> None:
+        """Find the programs that a start needs, or install them; `ToolError` when one can't be had."""
+
     @abstractmethod
     def prepare(self) -> Sequence[str]:
         """Get the program and its data folder ready; the command that runs it in the foreground."""

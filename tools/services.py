@@ -51,6 +51,11 @@ class Service:
             raise ToolError(message)
         return self.server(STATE / self.name, int(text))
 
+    def fetch(self) -> None:
+        """Get ready whatever a start would need, without starting; `ToolError` when something can't be had."""
+        if not os.environ.get(self.setting) and not usable(self.container):
+            self.server.fetch()
+
     def start(self) -> Place:
         """Make the service answer; `ToolError` when it can't be."""
         address = os.environ.get(self.setting)
@@ -99,12 +104,15 @@ REDIS = Service(
 
 
 def command_line(service: Service, arguments: Sequence[str]) -> int:
-    """Carry out `start`, `stop` or `status`; the exit code. On stdout: a line that a shell can evaluate."""
+    """Carry out one action; the exit code. `start` and `status` print a line on stdout that a shell can evaluate."""
     title = service.server.title
     parser = argparse.ArgumentParser(description=f"{title} for work on Obol.")
-    parser.add_argument("action", choices=("start", "stop", "status"))
+    parser.add_argument("action", choices=("fetch", "start", "stop", "status"))
     action = parser.parse_args(arguments).action
     try:
+        if action == "fetch":
+            service.fetch()
+            return 0
         if action == "stop":
             say(f"{title}: {'stopped' if service.stop() else 'none of ours is running'}")
             return 0
