@@ -52,7 +52,7 @@ def bill(turn: Turn, window: Window) -> bool:
 
 
 def bill_due(turn: Turn, meter: WindowMeter) -> None:
-    """Bill every unfinished window on `meter`'s side at a tick, in order of window id (B4); B20 to B23 decide whether."""
+    """Bill every unfinished window on `meter`'s side at a tick, in order of window id (B4), where B20 to B23 let it."""
     due = turn.rows.due(meter)
     if not due:
         return
@@ -60,15 +60,15 @@ def bill_due(turn: Turn, meter: WindowMeter) -> None:
         if turn.switches.dry:
             _log_next(turn, due)
         return
+    metered = meter is not WindowMeter.DEDICATED
     put = turn.decision.put
     minute = floor_minute(turn.now)
     priced: dict[str, bool] = {}
     done = False
     for window in due:
-        if window.ended_at is None and window.billed_until >= minute:
-            continue
-        if window.closed_by is turn.origin and meter is not WindowMeter.DEDICATED:
-            # This very tick closed and settled it (I8): its 60 events are out (B5).
+        # What this very tick closed and settled (I8) has had its 60 events (B5).
+        settled = metered and window.closed_by is turn.origin
+        if settled or (window.ended_at is None and window.billed_until >= minute):
             continue
         profile = window.profile
         if profile not in priced:

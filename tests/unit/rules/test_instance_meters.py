@@ -1,9 +1,11 @@
-"""The two meters of an instance: settled at every change, billed by the clock between them (I2, B4 to B6, B9 to B12)."""
+"""An instance's two meters: settled at every change, billed by the clock between them (I2, B4 to B6, B9 to B12)."""
+
+from collections.abc import Callable
 
 import pytest
 
 from streams.billing.windows import figures
-from tests.unit.rules.instance_world import HOUR, MINUTE, ORG, World, at
+from tests.unit.rules.instance_world import HOUR, MINUTE, ORG, Effect, World, at
 
 
 def running(world: World, since: str = "12:00:10.500") -> None:
@@ -201,7 +203,7 @@ def test_nothing_is_billed_for_a_stretch_without_length() -> None:
 @pytest.mark.parametrize("restarts", [False, True], ids=["steady", "restarts"])
 def test_a_life_settles_every_millisecond_of_running_and_stopped_and_no_other(*, restarts: bool) -> None:
     world = World()
-    steps = [
+    steps: list[Callable[[], Effect]] = [
         lambda: world.deploy("i", at("12:00:03.100")),
         lambda: world.report("i", "workload_up", at("12:02:17.020")),
         lambda: world.tick(at("12:03:02")),
