@@ -1,0 +1,95 @@
+"""Who may ask, and what a browser may do with the answer."""
+
+import base64
+import binascii
+import hmac
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+from aiohttp import web
+
+from streams.web.answers import Problem
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+SECURITY_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+_READING = ("GET", "HEAD")
+_LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class Guard:
+    """Lets in those who hold the token; without one, those who ask for this machine by its own name.
+
+    The latter keeps a page of another site from reading along through a name of its own that leads here.
+    """
+
+    def __init__(self, token: str | None, own_hosts: tuple[str, ...]) -> None:
+        self._token = token.encode() if token else None
+        self._own_hosts = _LOOPBACK_NAMES | {host.lower() for host in own_hosts}
+
+    def check(self, request: web.Request) -> None:
+        """Raise a `Problem` unless the request may be answered."""
+        if request.method not in _READING:
+            raise Problem(
+                HTTPStatus.METHOD_NOT_ALLOWED,
+                f"{request.method} was asked; these views only read: GET or HEAD. Commands go through Kafka.",
+            )
+        if self._token is None:
+            self._check_host(request.host)
+        elif not hmac.compare_digest(_given_token(request.headers.get("Authorization", "")), self._token):
+            raise Problem(
+                HTTPStatus.UNAUTHORIZED,
+                "this worker asks for a token: send Authorization: Bearer <OBOL_HTTP_TOKEN>, "
+                "or in a browser give it as the password (any user name)",
+            )
+
+    def _check_host(self, host: str) -> None:
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:
+            name = ""
+        if name not in self._own_hosts:
+            raise Problem(
+                HTTPStatus.MISDIRECTED_REQUEST,
+                "without OBOL_HTTP_TOKEN this worker answers only to its own names; "
+                "ask for 127.0.0.1 or the host of OBOL_ADVERTISED_URL, or set a token",
+            )
+
+
+def secure(response: web.StreamResponse) -> None:
+    """Add what keeps an answer from being sniffed, framed, stored or scripted."""
+    for name, value in SECURITY_HEADERS.items():
+        response.headers.setdefault(name, value)
+    response.headers["Server"] = "obol"
+    response.headers.setdefault("Vary", "Accept, Authorization")
+    if response.status == HTTPStatus.UNAUTHORIZED and "WWW-Authenticate" not in response.headers:
+        response.headers.add("WWW-Authenticate", 'Bearer realm="obol"')
+        response.headers.add("WWW-Authenticate", 'Basic realm="obol", charset="UTF-8"')
+    if response.status == HTTPStatus.METHOD_NOT_ALLOWED:
+        response.headers["Allow"] = ", ".join(_READING)
+
+
+def _given_token(authorization: str) -> bytes:
+    """The bearer token, or the password that a browser asked its user for; empty without either."""
+    scheme, _, value = authorization.partition(" ")
+    if scheme.lower() == "bearer":
+        return value.strip().encode(errors="surrogateescape")
+    if scheme.lower() == "basic":
+        try:
+            return base64.b64decode(value.strip(), validate=True).partition(b":")[2]
+        except (binascii.Error, ValueError):
+            return b""
+    return b""

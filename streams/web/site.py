@@ -1,0 +1,497 @@
+"""Every path of the contract, answered by the worker that was asked or by the one that owns the partition."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from aiohttp import web
+
+from schemas.times import rfc3339
+from streams.billing.prices import DISK_PROFILE, PriceRecord
+from streams.billing.windows import WindowMeter
+from streams.lifecycle.deployment import DeploymentStatus
+from streams.lifecycle.instance import InstanceState
+from streams.rules.book import OrgBook
+from streams.rules.rows import Deployment, Instance
+from streams.web import explain as explaining
+from streams.web import shapes
+from streams.web.answers import (
+    PROBLEM_TYPE,
+    Problem,
+    as_json,
+    bad_request,
+    not_found,
+    prefers_html,
+    unavailable,
+)
+from streams.web.forward import HOP_HEADER, Forwarder
+from streams.web.guard import Guard, secure
+from streams.web.lookup import Lookup, NoLookup
+from streams.web.order import BadPage, Ordered, Orders, read_cursor, read_limit, write_cursor
+from streams.web.shapes import View
+from streams.web.source import Shard, Source
+from streams.web.summary import Summaries, fleet, missing, smallest
+from topics.partitioner import partition_of
+
+Json = dict[str, Any]
+Scrape = Callable[[str], Awaitable[tuple[bytes, str]]]
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", re.ASCII)
+_MAX_HISTORY = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a view found: JSON for programs, and the template that shows it to people, with what only people need."""
+
+    template: str
+    value: Json
+    context: Json = field(default_factory=dict)
+    status: int = 200
+
+
+State = TypeVar("State", bound=StrEnum)
+Row = TypeVar("Row")
+View_ = Callable[[web.Request], Awaitable[Answer | web.Response]]
+Render = Callable[[str, Json], str]
+
+
+class Site:
+    """The views of one worker. `scrape` gives `/metrics` (body, content type) for an `Accept` header."""
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        render: Render | None = None,
+        token: str | None = None,
+        lookup: Lookup | None = None,
+        scrape: Scrape | None = None,
+    ) -> None:
+        self.source = source
+        self.summaries = Summaries(source)
+        self._render = render
+        self._lookup = lookup or NoLookup()
+        self._scrape = scrape
+        self._orders = Orders()
+        self._forwarder = Forwarder(token)
+        own_host = urlsplit(source.own_url).hostname
+        self._guard = Guard(token, (own_host,) if own_host else ())
+
+    def mount(self, app: web.Application) -> None:
+        """Add every path to `app`, and what stands before all of them."""
+        routes: dict[str, View_] = {
+            "/": self.fleet,
+            "/partitions": self.partitions,
+            "/prices": self.prices,
+            "/health": self.health,
+            "/ready": self.ready,
+            "/metrics": self.metrics,
+            "/orgs/{org}": self.org,
+            "/orgs/{org}/deployments": self.deployments,
+            "/orgs/{org}/deployments/{id}": self.deployment,
+            "/orgs/{org}/replicas/{id}": self.replica,
+            "/orgs/{org}/instances": self.instances,
+            "/orgs/{org}/instances/{id}": self.instance,
+            "/orgs/{org}/windows/{id}": self.window,
+            "/orgs/{org}/explain/{id}": self.explain,
+        }
+        for path, view in routes.items():
+            app.router.add_get(path, self._handler(view))
+        app.middlewares.append(self._middleware)
+        app.on_cleanup.append(self._close)
+
+    async def _close(self, _: web.Application) -> None:
+        await self._forwarder.close()
+
+    def _handler(self, view: View_) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            answer = await view(request)
+            return self._respond(request, answer) if isinstance(answer, Answer) else answer
+
+        return handle
+
+    @web.middleware
+    async def _middleware(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        try:
+            self._guard.check(request)
+            response = await handler(request)
+        except Problem as problem:
+            response = self._problem(request, problem)
+        except web.HTTPNotFound:
+            response = self._problem(request, not_found(f"there is no page {request.path}; / leads to all there are"))
+        except web.HTTPException as error:
+            response = self._problem(request, Problem(error.status, error.text or error.reason))
+        secure(response)
+        return response
+
+    def _respond(self, request: web.Request, answer: Answer) -> web.Response:
+        if self._render is not None and prefers_html(request.headers.get("Accept", "")):
+            return self._page(answer.template, answer.value, answer.context | {"path": request.path}, answer.status)
+        return as_json(answer.value, status=answer.status)
+
+    def _problem(self, request: web.Request, problem: Problem) -> web.Response:
+        body = problem.body(request.path)
+        if self._render is not None and prefers_html(request.headers.get("Accept", "")):
+            response = self._page("problem.html", body, {"path": request.path}, problem.status)
+        else:
+            response = as_json(body, PROBLEM_TYPE, problem.status)
+        response.headers.update(problem.headers())
+        return response
+
+    def _page(self, template: str, value: Json, context: Json, status: int) -> web.Response:
+        assert self._render is not None
+        return web.Response(
+            text=self._render(template, context | {"it": value}), content_type="text/html", status=status
+        )
+
+    # One org, one partition: its owner answers.
+
+    async def _of_org(
+        self, request: web.Request, make: Callable[[View, OrgBook], Answer | Awaitable[Answer]]
+    ) -> Answer | web.Response:
+        """Answer from the org's rows where its partition is ours and whole; else ask its owner."""
+        org_id = request.match_info["org"]
+        if not _ID.fullmatch(org_id):
+            raise not_found(f"{org_id!a} is no org id: letters, digits, '.', '_' and '-', at most 128")
+        partition = partition_of(org_id, self.source.partitions)
+        shard = self._own(partition)
+        if shard is None:
+            return await self._forward(request, partition, f"org {org_id} (partition {partition})")
+        if not shard.ready:
+            raise _restoring(shard)
+        rows = shard.book.orgs.get(org_id)
+        if rows is None:
+            raise not_found(
+                f"no org {org_id} is known: nothing about it was ever read",
+                as_of=shapes.time_or_null(shard.as_of),
+            )
+        made = make(View(self.source.prices, self.source.switches, partition, shard.as_of or 0), rows)
+        return made if isinstance(made, Answer) else await made
+
+    def _own(self, partition: int) -> Shard | None:
+        return next((shard for shard in self.source.shards() if shard.partition == partition), None)
+
+    async def _forward(self, request: web.Request, partition: int, what: str) -> web.Response:
+        owner_url = self.source.owner_url(partition)
+        if owner_url is None or owner_url.rstrip("/") == self.source.own_url.rstrip("/"):
+            raise unavailable(f"{what} has no owner at the moment: partitions are moving between workers")
+        return await self._forwarder.forward(request, owner_url, what)
+
+    async def org(self, request: web.Request) -> Answer | web.Response:
+        """`/orgs/{org}`."""
+
+        def make(view: View, rows: OrgBook) -> Answer:
+            context = {
+                "deployments": [shapes.deployment(rows, row) for row in self._first(rows, "deployments", _any)],
+                "instances": [
+                    shapes.instance(view, rows, row) for row in self._first(rows, "instances", _not_destroyed)
+                ],
+                "currency": self.source.currency,
+            }
+            return Answer("org.html", _as_of(view, shapes.org(view, rows)), context)
+
+        return await self._of_org(request, make)
+
+    def _first(self, rows: OrgBook, name: str, keep: Callable[[Any], bool]) -> list[Any]:
+        order: Ordered[Any] = self._orders.of(rows.org.org_id, name, rows.table(name))
+        return order.page(_ON_ORG_PAGE, None, keep).items
+
+    async def deployments(self, request: web.Request) -> Answer | web.Response:
+        """`/orgs/{org}/deployments`; also `?status=` and `?q=` (how the id begins)."""
+        status = _one_of(DeploymentStatus, request.query.get("status"), "status")
+        start = request.query.get("q", "")
+
+        def keep(row: Deployment) -> bool:
+            return (status is None or row.status is status) and row.deployment_id.startswith(start)
+
+        def make(view: View, rows: OrgBook) -> Answer:
+            items, following = self._listed(request, rows, Deployment.TABLE, rows.deployments, keep)
+            value = {"items": [shapes.deployment(rows, row) for row in items], "next": following}
+            return Answer("deployments.html", _as_of(view, value), _listing(request, rows, DeploymentStatus))
+
+        return await self._of_org(request, make)
+
+    async def instances(self, request: web.Request) -> Answer | web.Response:
+        """`/orgs/{org}/instances`, destroyed ones only with `?include_destroyed=true` (I11); also `?status=`, `?q=`."""
+        state = _one_of(InstanceState, request.query.get("status"), "status")
+        start = request.query.get("q", "")
+        all_of_them = _flag(request, "include_destroyed") or state is InstanceState.DESTROYED
+
+        def keep(row: Instance) -> bool:
+            shown = all_of_them or row.state is not InstanceState.DESTROYED
+            return shown and (state is None or row.state is state) and row.instance_id.startswith(start)
+
+        def make(view: View, rows: OrgBook) -> Answer:
+            items, following = self._listed(request, rows, Instance.TABLE, rows.instances, keep)
+            value = {"items": [shapes.instance(view, rows, row) for row in items], "next": following}
+            context = _listing(request, rows, InstanceState) | {"include_destroyed": all_of_them}
+            return Answer("instances.html", _as_of(view, value), context)
+
+        return await self._of_org(request, make)
+
+    def _listed(
+        self, request: web.Request, rows: OrgBook, name: str, table: dict[str, Any], keep: Callable[[Any], bool]
+    ) -> tuple[list[Any], str | None]:
+        try:
+            limit = read_limit(request.query.get("limit"))
+            after = read_cursor(request.query.get("cursor"))
+        except BadPage as error:
+            raise bad_request(str(error)) from error
+        page = self._orders.of(rows.org.org_id, name, table).page(limit, after, keep)
+        return page.items, page.next
+
+    async def deployment(self, request: web.Request) -> Answer | web.Response:
+        """`/orgs/{org}/deployments/{id}`."""
+
+        def make(view: View, rows: OrgBook) -> Answer:
+            row = _get(view, rows, "deployment", rows.deployments, request)
+            return Answer("deployment.html", _as_of(view, shapes.deployment(rows, row)), {"org_id": rows.org.org_id})
+
+        return await self._of_org(request, make)
+
+    async def replica(self, request: web.Request) -> Answer | web.Response:
+        """`/orgs/{org}/replicas/{id}`."""
+
+        def make(view: View, rows: OrgBook) -> Answer:
+            row = _get(view, rows, "replica", rows.replicas, request)
+            return Answer("replica.html", _as_of(view, shapes.replica(view, rows, row)), {"org_id": rows.org.org_id})
+
+        return await self._of_org(request, make)
+
+    async def instance(self, request: web.Request) -> Answer | web.Response:
+        """`/orgs/{org}/instances/{id}`."""
+
+        def make(view: View, rows: OrgBook) -> Answer:
+            row = _get(view, rows, "instance", rows.instances, request)
+            return Answer("instance.html", _as_of(view, shapes.instance(view, rows, row)), {"org_id": rows.org.org_id})
+
+        return await self._of_org(request, make)
+
+    async def window(self, request: web.Request) -> Answer | web.Response:
+        """`/orgs/{org}/windows/{window_id}`."""
+
+        def make(view: View, rows: OrgBook) -> Answer:
+            window_id = request.match_info["id"]
+            row = rows.window(window_id)
+            if row is None:
+                raise _unknown(view, rows, "window", window_id)
+            owner = {"owner_id": row.owner_id, "deployment_id": row.deployment_id}
+            value = _as_of(view, shapes.window(view, row) | owner)
+            return Answer("window.html", value, {"org_id": rows.org.org_id})
+
+        return await self._of_org(request, make)
+
+    async def explain(self, request: web.Request) -> Answer | web.Response:
+        """`/orgs/{org}/explain/{usage_id}`."""
+        asked_id = request.match_info["id"]
+        try:
+            asked = explaining.read_usage_id(asked_id)
+        except explaining.NoUsageId as error:
+            raise bad_request(str(error)) from error
+
+        async def make(view: View, rows: OrgBook) -> Answer:
+            owner = explaining.owner_of(rows, asked)
+            if owner is None:
+                raise _unknown(view, rows, "replica" if asked.meter == "dedicated" else "instance", asked.owner_id)
+            piece = explaining.judge(view, rows, owner, asked)
+            sent = None if piece.event_id is None else await self._sent(view, piece)
+            value = explaining.explain(view, asked_id, rows.org.org_id, piece, self.source.currency, sent)
+            return Answer("explain.html", _as_of(view, value), {"org_id": rows.org.org_id, "owner_id": asked.owner_id})
+
+        return await self._of_org(request, make)
+
+    async def _sent(self, view: View, piece: explaining.Piece) -> Json | None:
+        """The usage event as it stands in Kafka, and the tick or the change whose time it has."""
+        window = piece.window
+        if window is None or piece.event_id is None:
+            return None
+        event = await self._lookup.usage(view.partition, piece.event_id, piece.end_ms)
+        if event is None:
+            return None
+        closed_by = window.closed_by
+        if (
+            window.meter is not WindowMeter.DEDICATED
+            and closed_by is not None
+            and closed_by.timestamp == event.timestamp
+        ):
+            # A change settles in its own transaction what an instance owes (I2).
+            return {"usage": event.told(), "sent_by": shapes.origin(view, closed_by)}
+        tick = await self._lookup.tick(view.partition, event.timestamp)
+        return {"usage": event.told(), "sent_by": None if tick is None else tick.told()}
+
+    # All partitions, this worker, or neither.
+
+    async def _parts(self, request: web.Request) -> list[Json]:
+        """A summary of every partition; of this worker's alone where another worker asks."""
+        own = {part["partition"]: part for part in await self.summaries.own()}
+        if HOP_HEADER in request.headers:
+            return list(own.values())
+        owners = {
+            partition: self.source.owner_url(partition)
+            for partition in range(self.source.partitions)
+            if partition not in own
+        }
+        urls = sorted({url for url in owners.values() if url is not None and url != self.source.own_url})
+        answers = await asyncio.gather(*(self._forwarder.ask(url, "/partitions") for url in urls))
+        others = {part["partition"]: part for found in answers if found is not None for part in found["items"]}
+        known = others | own
+        return [
+            known[partition] if partition in known else missing(partition, owners.get(partition))
+            for partition in range(self.source.partitions)
+        ]
+
+    async def fleet(self, request: web.Request) -> Answer | web.Response:
+        """`/`: 503 while a partition is without its rows, for a sum over the others would be wrong."""
+        value = fleet(await self._parts(request), self.source.currency)
+        if value["complete"]:
+            return Answer("fleet.html", value)
+        problem = unavailable("some partitions have not got all their rows yet; see partitions", **value)
+        if self._render is not None and prefers_html(request.headers.get("Accept", "")):
+            response = self._page("fleet.html", value, {"path": request.path}, problem.status)
+            response.headers.update(problem.headers())
+            return response
+        raise problem
+
+    async def partitions(self, request: web.Request) -> Answer | web.Response:
+        """`/partitions`: every partition's own numbers."""
+        parts = await self._parts(request)
+        return Answer("partitions.html", {"items": parts, "next": None, "as_of": smallest(parts)})
+
+    async def prices(self, request: web.Request) -> Answer | web.Response:
+        """`/prices`: what is known of each profile, and since when; every worker knows all of them."""
+        profiles = sorted(self.source.prices.history.items(), key=lambda known: (known[1][0].at_ms, known[0]))
+        try:
+            limit = read_limit(request.query.get("limit"))
+            after = read_cursor(request.query.get("cursor"))
+        except BadPage as error:
+            raise bad_request(str(error)) from error
+        rest = [one for one in profiles if after is None or (one[1][0].at_ms, one[0]) > after]
+        items, more = rest[:limit], len(rest) > limit
+        last = items[-1] if items else None
+        value = {
+            "items": [_price(profile, records, self.source.currency) for profile, records in items],
+            "next": write_cursor((last[1][0].at_ms, last[0])) if more and last else None,
+            "as_of": shapes.time_or_null(self.source.prices_as_of),
+        }
+        return Answer("prices.html", value)
+
+    async def health(self, _: web.Request) -> Answer | web.Response:
+        """`/health`: the process is there and its loop turns."""
+        return Answer("health.html", {"status": "ok", "as_of": _own_as_of(self.source)})
+
+    async def ready(self, _: web.Request) -> Answer | web.Response:
+        """`/ready`: every assigned partition, which may be none, has its rows."""
+        shards = self.source.shards()
+        value: Json = {
+            "ready": all(shard.ready for shard in shards),
+            "partitions": [_progress(shard) for shard in shards],
+            "as_of": _own_as_of(self.source),
+        }
+        if not value["ready"]:
+            waiting = sum(not shard.ready for shard in shards)
+            raise unavailable(f"{waiting} of {len(shards)} partitions are restoring their rows", **value)
+        return Answer("ready.html", value)
+
+    async def metrics(self, request: web.Request) -> Answer | web.Response:
+        """`/metrics`, as Prometheus reads it."""
+        if self._scrape is None:
+            raise not_found("this worker keeps no metrics")
+        body, content_type = await self._scrape(request.headers.get("Accept", ""))
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+
+_ON_ORG_PAGE = 25
+
+
+def _any(_: object) -> bool:
+    return True
+
+
+def _not_destroyed(row: Instance) -> bool:
+    return row.state is not InstanceState.DESTROYED
+
+
+def _as_of(view: View, value: Json) -> Json:
+    return value | {"as_of": rfc3339(view.as_of)}
+
+
+def _restoring(shard: Shard) -> Problem:
+    return unavailable(
+        f"partition {shard.partition} is restoring its rows: {shard.restored_rows} of "
+        f"{'an unknown number' if shard.restore_total is None else shard.restore_total} changelog records are read",
+        **_progress(shard),
+    )
+
+
+def _progress(shard: Shard) -> Json:
+    return {
+        "partition": shard.partition,
+        "state": "ready" if shard.ready else "restoring",
+        "restored_rows": shard.restored_rows,
+        "restore_total": shard.restore_total,
+    }
+
+
+def _own_as_of(source: Source) -> str | None:
+    times = [shard.as_of for shard in source.shards() if shard.as_of is not None]
+    return rfc3339(min(times)) if times else None
+
+
+def _get(view: View, rows: OrgBook, kind: str, table: Mapping[str, Row], request: web.Request) -> Row:
+    row = table.get(request.match_info["id"])
+    if row is None:
+        raise _unknown(view, rows, kind, request.match_info["id"])
+    return row
+
+
+def _unknown(view: View, rows: OrgBook, kind: str, entity_id: str) -> Problem:
+    listed = "instances?include_destroyed=true" if kind == "instance" else "deployments"
+    return not_found(
+        f"org {rows.org.org_id} has no {kind} {entity_id!a}; it may belong to another org, or its row has left after "
+        f"the retention. /orgs/{rows.org.org_id}/{listed} lists what there is",
+        as_of=rfc3339(view.as_of),
+    )
+
+
+def _one_of(states: type[State], text: str | None, name: str) -> State | None:
+    if not text:
+        return None
+    try:
+        return states(text)
+    except ValueError as error:
+        raise bad_request(f"{name} is one of {', '.join(states)}") from error
+
+
+def _flag(request: web.Request, name: str) -> bool:
+    text = request.query.get(name, "").lower()
+    if text not in {"", "true", "1", "false", "0"}:
+        raise bad_request(f"{name} is true or false")
+    return text in {"true", "1"}
+
+
+def _listing(request: web.Request, rows: OrgBook, states: type[StrEnum]) -> Json:
+    """What a list's page needs beside its items: the filters as they stand, and all there are."""
+    return {
+        "org_id": rows.org.org_id,
+        "states": [state.value for state in states],
+        "query": {name: request.query.get(name, "") for name in ("status", "q", "limit", "cursor")},
+    }
+
+
+def _price(profile: str, records: list[PriceRecord], currency: str) -> Json:
+    now = records[-1]
+    return {
+        "profile": profile,
+        "price": now.price,
+        "currency": currency,
+        "unit": "per GB per hour" if profile == DISK_PROFILE else "per hour",
+        "since": rfc3339(now.at_ms),
+        "history": [{"price": one.price, "since": rfc3339(one.at_ms)} for one in records[-_MAX_HISTORY:]],
+    }

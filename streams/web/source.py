@@ -1,0 +1,35 @@
+"""What the views are made from: this worker's shards, and who owns the others. The engine is one such source."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from streams.metrics.source import Shard
+from streams.metrics.source import Source as CountedSource
+
+__all__ = ["Shard", "Source"]
+
+
+class Source(CountedSource, Protocol):
+    """One worker: its shards, its prices, and the addresses of the other workers."""
+
+    @property
+    def partitions(self) -> int:
+        """`OBOL_PARTITIONS`."""
+
+    @property
+    def own_url(self) -> str:
+        """Where other workers reach this one (`OBOL_ADVERTISED_URL`)."""
+
+    @property
+    def currency(self) -> str:
+        """`OBOL_CURRENCY`."""
+
+    @property
+    def prices_as_of(self) -> int | None:
+        """The greatest time read from `croesus.prices`."""
+
+    def shards(self) -> Sequence[Shard]:
+        """List the assigned partitions, those that are still restoring too, in order of their numbers."""
+
+    def owner_url(self, partition: int) -> str | None:
+        """Give the address of the partition's owner; None while nobody is known to own it."""
