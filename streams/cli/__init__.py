@@ -1,0 +1,71 @@
+"""`obol`: send records, follow what comes out, look at a worker's rows, mend what went wrong.
+
+It reads the same variables as a worker. Exit codes: 0 done, 1 failed or rejected, 2 wrong usage or a wrong setting,
+3 no answer in time, 130 interrupted.
+"""
+
+import logging
+import os
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from streams.cli import dead, send, show, tail, topics
+from streams.cli.failure import EXIT_BROKEN_PIPE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, Failure
+from streams.cli.groups import group
+from streams.settings import SettingError
+
+__all__ = ["app", "main", "run"]
+
+app = group(
+    "Send records, follow what comes out, look at a worker's rows, mend what went wrong.",
+    name="obol",
+    epilog="Reads the same environment variables as a worker.",
+    completion=True,
+)
+app.add_typer(send.app, name="send")
+app.add_typer(tail.app, name="tail")
+app.add_typer(show.app, name="show")
+app.command("explain")(show.explain)
+app.add_typer(topics.app, name="topics")
+app.add_typer(dead.app, name="dead")
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Carry out one command; the exit code."""
+    # The libraries' own words about a lost broker would stand beside ours; ours say what to do.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+    try:
+        code = app(args=arguments, prog_name="obol", standalone_mode=False)
+        sys.stdout.flush()
+    except Failure as failure:
+        return _fail(str(failure), failure.code)
+    except SettingError as error:
+        return _fail(str(error), EXIT_USAGE)
+    except typer.TyperException as error:
+        return _fail(_usage(error), EXIT_USAGE)
+    except (KeyboardInterrupt, typer.Abort):
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # Who read us has seen enough. What is still buffered must not raise once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKEN_PIPE
+    return code if isinstance(code, int) else 0
+
+
+def main() -> None:
+    """Run as the console script."""
+    sys.exit(run())
+
+
+def _fail(message: str, code: int = EXIT_FAILED) -> int:
+    typer.echo(f"error: {message}", err=True)
+    return code
+
+
+def _usage(error: typer.TyperException) -> str:
+    context = getattr(error, "ctx", None)
+    where = f"; see `{context.command_path} --help`" if context is not None else ""
+    return f"{' '.join(error.format_message().split()).rstrip('.')}{where}"

@@ -1,0 +1,59 @@
+"""Texts and times between people and records."""
+
+import json
+import re
+import unicodedata
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from schemas.times import MAX_TIME_MS, rfc3339
+from streams.cli.failure import EXIT_USAGE, Failure
+
+_AGO: Final = re.compile(r"([0-9]{1,9})(ms|s|m|h|d)")
+_MS: Final = timedelta(milliseconds=1)
+_UNIT_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def printable(text: str) -> str:
+    """Text that a terminal shows and does not obey: control, bidi and other invisible characters as JSON escapes.
+
+    What was JSON without line breaks between its parts still is, and means the same.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_escaped(char) if unicodedata.category(char)[0] in "CZ" and char != " " else char for char in text)
+
+
+def _escaped(char: str) -> str:
+    return json.dumps(char)[1:-1]
+
+
+def parse_time(text: str, option: str, now_ms: Callable[[], int]) -> int:
+    """A time in ms: RFC 3339, ms since 1970, `now`, or an age such as `90s`, `10m`, `2h`, `1d`. Raises `Failure`."""
+    if text == "now":
+        return now_ms()
+    if age := _AGO.fullmatch(text):
+        return max(0, now_ms() - int(age[1]) * _UNIT_MS[age[2]])
+    if text.isascii() and text.isdigit():
+        ms = int(text)
+    else:
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            moment = None
+        if moment is None or moment.tzinfo is None:
+            msg = (
+                f"{option} {printable(text)!r} is no time: write 2026-11-29T12:00:00Z (with its zone), milliseconds "
+                f"since 1970, or an age such as 10m"
+            )
+            raise Failure(msg, EXIT_USAGE)
+        ms = (moment.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // _MS
+    if not 0 <= ms <= MAX_TIME_MS:
+        raise Failure(f"{option} {printable(text)!r} is outside the years 1970 to 9999", EXIT_USAGE)
+    return ms
+
+
+def time_text(ms: int) -> str:
+    """A record's time for reading; one that no four-digit year can say stays a number."""
+    return rfc3339(ms) if 0 <= ms <= MAX_TIME_MS else f"{ms} ms"
