@@ -1,0 +1,121 @@
+"""The verbs of a scenario, as the records that the contract knows."""
+
+import json
+from collections.abc import Iterator
+from itertools import count
+from typing import Any, NamedTuple
+
+from tests.scenarios.timeline import Act
+
+
+class Record(NamedTuple):
+    """A record as a producer would send it."""
+
+    topic: str
+    timestamp: int
+    key: str
+    value: bytes
+
+
+WHERE = {
+    "create": "user.commands",
+    "stop": "user.commands",
+    "command": "user.commands",
+    "request": "inference.requests",
+    "progress": "execlet.progress",
+    "pulling": "execlet.progress",
+    "server": "execlet.progress",
+    "healthy": "execlet.progress",
+    "restarting": "execlet.progress",
+    "failed": "execlet.progress",
+    "system_failure": "execlet.progress",
+    "vm_crash": "execlet.progress",
+    "beat": "execlet.heartbeats",
+    "balance": "croesus.accounts",
+    "suspend": "croesus.accounts",
+    "reinstate": "croesus.accounts",
+    "price": "croesus.prices",
+    "tick": "obol.clock",
+}
+
+CALLBACKS = {
+    "pulling": ("STARTING", "Pulling image..."),
+    "server": ("STARTING", "Model server is starting..."),
+    "healthy": ("RUNNING", "All containers are healthy"),
+    "restarting": ("RESTARTING", ""),
+    "failed": ("FAILED", "exit 1"),
+    "system_failure": ("SYSTEM_FAILURE", "exit 137"),
+    "vm_crash": ("VM_CRASH", ""),
+}
+
+
+class Numbers:
+    """Ids for what a scenario does not name itself: c1, c2, … for commands, e1, e2, … for events."""
+
+    def __init__(self) -> None:
+        self._commands = count(1)
+        self._events = count(1)
+
+    def command(self, named: str | None) -> str:
+        return named or f"c{next(self._commands)}"
+
+    def event(self, named: str | None) -> str:
+        return named or f"e{next(self._events)}"
+
+
+def record(act: Act, numbers: Numbers) -> Record:
+    """The record of one act."""
+    verb, *words = act.words
+    topic = WHERE[verb]
+    if topic == "obol.clock":
+        return Record(topic, act.at, "", b'{"type":"tick"}')
+    if topic == "croesus.prices":
+        profile, price, *rest = words
+        body = {"profile": profile, "price": price, "currency": rest[0] if rest else "JPY"}
+        return Record(topic, act.at, profile, b"" if price == "none" else json.dumps(body).encode())
+    named = words[words.index("as") + 1] if "as" in words else None
+    if named:
+        del words[words.index("as") :]
+    if topic == "user.commands":
+        fields = {"command_id": numbers.command(named)} | dict(_command(verb, words))
+    elif topic == "inference.requests":
+        fields = {"deployment_id": words[0]} | dict(_options(words[1:]))
+    elif topic == "execlet.heartbeats":
+        fields = {"replica_id": words[0]}
+    elif topic == "execlet.progress":
+        status, message = CALLBACKS.get(verb) or (words[1], " ".join(words[2:]))
+        fields = {"event_id": numbers.event(named), "replica_id": words[0], "status": status, "message": message}
+    else:
+        fields = {"event_id": numbers.event(named)} | dict(_account(verb, words))
+    return Record(topic, act.at, act.org_id, json.dumps(fields | {"org_id": act.org_id}).encode())
+
+
+def _command(verb: str, words: list[str]) -> Iterator[tuple[str, Any]]:
+    if verb == "command":
+        # Anything else, as it is: `command type=create_deployment deployment_id=7`.
+        yield from _options(words)
+        return
+    yield "type", f"{verb}_deployment"
+    yield "deployment_id", words[0]
+    if verb == "create":
+        yield "model", "llama-3-8b"
+        yield "gpu_type", "h100"
+        yield "gpu_count", 1
+        short = {"min": "min_replicas", "idle": "idle_timeout_s", "gpu": "gpu_type", "count": "gpu_count"}
+        for name, value in _options(words[1:]):
+            yield short.get(name, name), value
+
+
+def _account(verb: str, words: list[str]) -> Iterator[tuple[str, Any]]:
+    if verb != "balance":
+        yield "type", f"org_{verb}ed" if verb == "suspend" else "org_reinstated"
+        return
+    yield "type", "balance_updated"
+    yield "balance", words[0]
+    yield from _options(words[1:])
+
+
+def _options(words: list[str]) -> Iterator[tuple[str, Any]]:
+    for word in words:
+        name, _, value = word.partition("=")
+        yield name, int(value) if value.lstrip("-").isdigit() else value

@@ -1,0 +1,23 @@
+"""Each timeline of this folder; however the worker fares meanwhile, it comes out the same (B11)."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.runner import Scenario
+from tests.scenarios.world import Mode
+
+TIMELINES = sorted(Path(__file__).parent.glob("*.txt"))
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("path", TIMELINES, ids=lambda path: path.stem)
+def test_scenario(path: Path, mode: Mode) -> None:
+    Scenario(path, mode).play()
+
+
+def test_there_is_a_timeline_for_every_rule() -> None:
+    rules = {f"b{n}" for n in (*range(1, 13), 20, 21, 22, 23)} | {f"p{n}" for n in range(1, 9)}
+    rules |= {f"r{n}" for n in range(1, 6)} | {f"c{n}" for n in range(1, 6)}
+    named = {rule for path in TIMELINES for rule in path.stem.split("_")}
+    assert rules <= named, f"no timeline for {sorted(rules - named)}"

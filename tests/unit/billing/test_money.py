@@ -1,0 +1,50 @@
+"""Money is exact (contract: decimal strings, at most 18 digits on each side of the point)."""
+
+import pytest
+
+from streams.billing.money import to_atto, to_text
+
+UNIT = 1_000_000_000_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "atto"),
+    [
+        ("0", 0),
+        ("-0", 0),
+        ("0.000000000000000000", 0),
+        ("1", UNIT),
+        ("-35", -35 * UNIT),
+        ("2.50", 2_500_000_000_000_000_000),
+        ("-0.5", -500_000_000_000_000_000),
+        ("0.000000000000000001", 1),
+        ("-0.000000000000000001", -1),
+        ("0.1", 100_000_000_000_000_000),
+        ("007", 7 * UNIT),
+        ("999999999999999999.999999999999999999", 999_999_999_999_999_999_999_999_999_999_999_999),
+        ("-999999999999999999.999999999999999999", -999_999_999_999_999_999_999_999_999_999_999_999),
+    ],
+)
+def test_text_is_read_exactly(text: str, atto: int) -> None:
+    assert to_atto(text) == atto
+
+
+@pytest.mark.parametrize(
+    ("atto", "text"),
+    [
+        (0, "0"),
+        (1, "0.000000000000000001"),
+        (-1, "-0.000000000000000001"),
+        (UNIT, "1"),
+        (100 * UNIT, "100"),
+        (1_500_000_000_000_000_000, "1.5"),
+        (-1_500_000_000_000_000_000, "-1.5"),
+        (999_999_999_999_999_999_999_999_999_999_999_999, "999999999999999999.999999999999999999"),
+    ],
+)
+def test_atto_is_written_without_trailing_zeros(atto: int, text: str) -> None:
+    assert to_text(atto) == text
+
+
+def test_tenths_add_up_as_floats_would_not() -> None:
+    assert to_text(sum(to_atto("0.1") for _ in range(3))) == "0.3"

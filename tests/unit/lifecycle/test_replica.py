@@ -1,0 +1,156 @@
+"""Every replica status against every callback (R1 to R4). The table is written from the rules, not from the code."""
+
+import pytest
+
+from streams.lifecycle.replica import FailReason, Move, ReplicaStatus, Signal, Stay, read_signal, step
+
+# The callbacks: an execlet's status and a message that it really sends.
+PULL = ("STARTING", "Pulling image...")
+SERVER = ("STARTING", "Model server is starting...")
+HEALTHY = ("RUNNING", "All containers are healthy")
+RESTART = ("RESTARTING", "")
+FAILED = ("FAILED", "exit 1")
+SYSTEM = ("SYSTEM_FAILURE", "OOM")
+CRASH = ("VM_CRASH", "")
+
+# What each does: the status it leads to ("!": fatal for the deployment, with the fail reason), "-": changes nothing,
+# "beat": changes nothing, but shows that the replica is alive (B2 D).
+EXPECTED = {
+    "pending": {
+        PULL: "pulling_docker_image",
+        SERVER: "initing_docker_container",
+        HEALTHY: "running",
+        RESTART: "-",
+        FAILED: "failed! image_pull_failed",
+        SYSTEM: "failed container_crashed",
+        CRASH: "failed container_crashed",
+    },
+    "pulling_docker_image": {
+        PULL: "-",
+        SERVER: "initing_docker_container",
+        HEALTHY: "running",
+        RESTART: "-",
+        FAILED: "failed! image_pull_failed",
+        SYSTEM: "failed container_crashed",
+        CRASH: "failed container_crashed",
+    },
+    "initing_docker_container": {
+        PULL: "-",
+        SERVER: "-",
+        HEALTHY: "running",
+        RESTART: "-",
+        FAILED: "failed! container_init_failed",
+        SYSTEM: "failed container_crashed",
+        CRASH: "failed container_crashed",
+    },
+    "running": {
+        PULL: "-",
+        SERVER: "-",
+        HEALTHY: "beat",
+        RESTART: "restarting",
+        FAILED: "failed container_crashed",
+        SYSTEM: "failed container_crashed",
+        CRASH: "failed container_crashed",
+    },
+    "restarting": {
+        PULL: "-",
+        SERVER: "-",
+        HEALTHY: "running",
+        RESTART: "-",
+        FAILED: "failed container_crashed",
+        SYSTEM: "failed container_crashed",
+        CRASH: "failed container_crashed",
+    },
+    "failed": dict.fromkeys((PULL, SERVER, HEALTHY, RESTART, FAILED, SYSTEM, CRASH), "-"),
+    "stopped": dict.fromkeys((PULL, SERVER, HEALTHY, RESTART, FAILED, SYSTEM, CRASH), "-"),
+}
+
+CASES = [(status, callback, outcome) for status, row in EXPECTED.items() for callback, outcome in row.items()]
+
+
+def told(outcome: Move | Stay) -> str:
+    if isinstance(outcome, Move):
+        return f"{outcome.to}{'!' * outcome.fatal} {outcome.fail_reason or ''}".strip()
+    return "beat" if outcome is Stay.BEAT else "-"
+
+
+@pytest.mark.parametrize(("status", "callback", "outcome"), CASES)
+def test_every_status_meets_every_callback(status: str, callback: tuple[str, str], outcome: str) -> None:
+    signal = read_signal(*callback)
+    assert signal is not None
+    assert told(step(ReplicaStatus(status), signal)) == outcome
+
+
+def test_the_table_is_whole() -> None:
+    assert set(EXPECTED) == set(ReplicaStatus)
+    assert {read_signal(*callback) for row in EXPECTED.values() for callback in row} == set(Signal)
+    assert all(len(row) == len(Signal) for row in EXPECTED.values())
+
+
+@pytest.mark.parametrize("status", ["failed", "stopped"])
+@pytest.mark.parametrize("signal", list(Signal))
+def test_terminal_statuses_say_that_they_are_terminal(status: str, signal: Signal) -> None:
+    assert step(ReplicaStatus(status), signal) is Stay.TERMINAL
+
+
+def test_only_failures_carry_a_reason_and_only_two_reasons_are_fatal() -> None:
+    for status in ReplicaStatus:
+        for signal in Signal:
+            outcome = step(status, signal)
+            if not isinstance(outcome, Move):
+                continue
+            assert (outcome.fail_reason is not None) == (outcome.to is ReplicaStatus.FAILED)
+            fatal = outcome.fail_reason in {FailReason.IMAGE_PULL_FAILED, FailReason.CONTAINER_INIT_FAILED}
+            assert outcome.fatal == fatal
+
+
+WORDS = [
+    # STARTING: two steps are known; the later one counts, wherever it stands in the text; any case.
+    ("STARTING", "Pulling image...", Signal.PULLING_IMAGE),
+    ("STARTING", "pulling image vllm/vllm-openai:v0.6 (3/12)", Signal.PULLING_IMAGE),
+    ("STARTING", "execlet: PULLING IMAGE", Signal.PULLING_IMAGE),
+    ("STARTING", "Model server is starting...", Signal.MODEL_SERVER),
+    ("STARTING", "starting MODEL SERVER", Signal.MODEL_SERVER),
+    ("STARTING", "Pulling image done. Model server is starting...", Signal.MODEL_SERVER),
+    ("STARTING", "Model server waits: Pulling image...", Signal.MODEL_SERVER),
+    ("STARTING", "", None),
+    ("STARTING", "Provisioning", None),
+    ("STARTING", "Pulling", None),
+    ("STARTING", "the image", None),
+    ("STARTING", "Model", None),
+    # A word counts with its own status only.
+    ("STARTING", "healthy", None),
+    ("RUNNING", "Pulling image...", None),
+    ("RUNNING", "Model server is starting...", None),
+    ("RESTARTING", "healthy", Signal.RESTARTING),
+    ("FAILED", "healthy", Signal.FAILED),
+    ("SYSTEM_FAILURE", "Pulling image...", Signal.SYSTEM_FAILURE),
+    ("VM_CRASH", "Model server", Signal.VM_CRASH),
+    # RUNNING: "healthy" is a whole word, any case, and not after "not " or "un-".
+    ("RUNNING", "healthy", Signal.HEALTHY),
+    ("RUNNING", "HEALTHY", Signal.HEALTHY),
+    ("RUNNING", "Healthy.", Signal.HEALTHY),
+    ("RUNNING", "(healthy)", Signal.HEALTHY),
+    ("RUNNING", "status=healthy", Signal.HEALTHY),
+    ("RUNNING", "all containers healthy, accepting requests", Signal.HEALTHY),
+    ("RUNNING", "line one\nhealthy\n", Signal.HEALTHY),
+    ("RUNNING", "was unhealthy, is healthy now", Signal.HEALTHY),
+    ("RUNNING", "not healthy before, healthy now", Signal.HEALTHY),
+    ("RUNNING", "whether or not, healthy", Signal.HEALTHY),
+    ("RUNNING", "", None),
+    ("RUNNING", "up", None),
+    ("RUNNING", "unhealthy", None),
+    ("RUNNING", "UNHEALTHY", None),
+    ("RUNNING", "un-healthy", None),
+    ("RUNNING", "Un-Healthy", None),
+    ("RUNNING", "not healthy", None),
+    ("RUNNING", "NOT HEALTHY", None),
+    ("RUNNING", "the container is Not Healthy yet", None),
+    ("RUNNING", "healthyish", None),
+    ("RUNNING", "health", None),
+]
+
+
+@pytest.mark.parametrize(("status", "message", "signal"), WORDS)
+def test_a_message_is_read_to_the_word(status: str, message: str, signal: Signal | None) -> None:
+    assert read_signal(status, message) is signal
