@@ -7,6 +7,8 @@ import pytest
 from streams.billing.windows import figures
 from tests.unit.rules.instance_world import HOUR, MINUTE, ORG, Effect, World, at
 
+Step = Callable[[], Effect]
+
 
 def running(world: World, since: str = "12:00:10.500") -> None:
     world.deploy("i", at("12:00"))
@@ -203,7 +205,7 @@ def test_nothing_is_billed_for_a_stretch_without_length() -> None:
 @pytest.mark.parametrize("restarts", [False, True], ids=["steady", "restarts"])
 def test_a_life_settles_every_millisecond_of_running_and_stopped_and_no_other(*, restarts: bool) -> None:
     world = World()
-    steps: list[Callable[[], Effect]] = [
+    steps: list[Step] = [
         lambda: world.deploy("i", at("12:00:03.100")),
         lambda: world.report("i", "workload_up", at("12:02:17.020")),
         lambda: world.tick(at("12:03:02")),
