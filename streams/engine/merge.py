@@ -42,12 +42,13 @@ class Record(Protocol):
 class Batch:
     """Consecutive records of one topic. `items` are their decoded values, once someone has decoded them."""
 
-    __slots__ = ("asked", "at", "is_rising", "items", "plain", "records", "times")
+    __slots__ = ("asked", "at", "is_rising", "items", "plain", "records", "size_bytes", "times")
 
     def __init__(self, records: Sequence[Record], asked: int) -> None:
         self.records = records
         self.times = [record.timestamp for record in records]
         self.is_rising = all(a <= b for a, b in zip(self.times, self.times[1:], strict=False))
+        self.size_bytes = sum(len(record.value or b"") for record in records)
         self.asked = asked
         self.at = 0
         self.items: list[Any] | None = None
@@ -86,6 +87,7 @@ class Queue:
     stalled_since_s: float | None = None
     given_up: bool = False
     size: int = 0
+    size_bytes: int = 0
     batches: deque[Batch] = field(default_factory=deque)
 
     @property
@@ -118,7 +120,7 @@ class Merge:
         self._answered = 0
         for queue in self._in_order:
             queue.batches.clear()
-            queue.size = 0
+            queue.size = queue.size_bytes = 0
             queue.fetched = queue.end = queue.applied_to = positions.get(queue.topic, 0)
             queue.time = times.get(queue.topic, NEVER)
             queue.stalled_since_s = None
@@ -143,8 +145,10 @@ class Merge:
         queue.stalled_since_s = None
         queue.given_up = False
         if records:
-            queue.batches.append(Batch(records, asked))
+            batch = Batch(records, asked)
+            queue.batches.append(batch)
             queue.size += len(records)
+            queue.size_bytes += batch.size_bytes
 
     def know_ends(self, ends: dict[str, int], asked: int) -> None:
         """Take the answer to question number `asked`: where each topic ended."""
@@ -233,6 +237,7 @@ class Merge:
         queue.size -= end - start
         if end == len(batch.records):
             queue.batches.popleft()
+            queue.size_bytes -= batch.size_bytes
         queue.applied_to = batch.records[end - 1].offset + 1
         return Run(queue.topic, batch, start, end, late)
 
@@ -253,6 +258,16 @@ class Merge:
             queue.time = max(queue.time, time)
             late += (queue.time, queue.rank) < others
         return late
+
+    @property
+    def lag_records(self) -> int:
+        """How many offsets are known and not applied: of queued records, and of what is still to be read."""
+        return sum(queue.size + max(0, queue.end - queue.fetched) for queue in self._in_order)
+
+    @property
+    def newest(self) -> int | None:
+        """The greatest time of a queued record, as far as the last of each topic tells; None: nothing is queued."""
+        return max((queue.batches[-1].times[-1] for queue in self._in_order if queue.batches), default=None)
 
     @property
     def as_of(self) -> int:

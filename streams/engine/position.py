@@ -30,6 +30,10 @@ class Position(msgspec.Struct):
             details = self.counts.setdefault(kind, {})
             details[detail] = details.get(detail, 0) + by
 
+    def flat_counts(self) -> dict[tuple[str, str], int]:
+        """Give every count by (kind, detail)."""
+        return {(kind, detail): by for kind, details in self.counts.items() for detail, by in details.items()}
+
     def count(self, kind: str, detail: str | None = None) -> int:
         """Give the count of one detail, or of a whole kind."""
         details = self.counts.get(kind, {})

@@ -112,9 +112,11 @@ class Shard:
     """One partition: its book, its place in its inputs, and what waits to be committed.
 
     `partitions` is how many the installation has; `patience_s` as in `Merge`; `retention_ms` as in `Book`.
+    `restored_rows` of `restore_total` (None: not yet known) changelog records were read back. `counters`: the position's
+    counts as of the last commit, by kind and detail.
     """
 
-    def __init__(  # noqa: PLR0913 - what a partition is made of
+    def __init__(
         self,
         partition: int,
         *,
@@ -132,7 +134,9 @@ class Shard:
         self.merge = Merge(_RANKS, patience_s=patience_s)
         self.position = Position()
         self.phase = Phase.RESTORING
-        self.rows_restored = 0
+        self.restored_rows = 0
+        self.restore_total: int | None = None
+        self.counters: dict[tuple[str, str], int] = {}
         self.max_run_records = max_run_records
         self._reader = RowReader()
         self._decision = Decision()
@@ -143,7 +147,7 @@ class Shard:
 
     def restore(self, table: str, key: bytes, value: bytes | None) -> None:
         """Take one record of a changelog; `start` must follow. Raises `msgspec.MsgspecError` for no row of ours."""
-        self.rows_restored += 1
+        self.restored_rows += 1
         if table == positions.TABLE:
             self.position = Position() if value is None else decode_position(value)
         elif value is None:
@@ -171,6 +175,7 @@ class Shard:
                 )
             offsets[topic] = max(beginning, applied_to or 0)
         self.merge.restart(offsets, self.position.times)
+        self.counters = self.position.flat_counts()
         self.phase = Phase.WORKING
 
     def suspend(self) -> None:
@@ -183,9 +188,22 @@ class Shard:
         return self.position.as_of if self.position.times else None
 
     @property
-    def is_ready(self) -> bool:
+    def ready(self) -> bool:
         """Whether the rows are all there."""
         return self.phase is not Phase.RESTORING
+
+    @property
+    def lag_records(self) -> int | None:
+        """How many offsets of its inputs are known and not yet applied; None while restoring."""
+        return self.merge.lag_records if self.ready else None
+
+    @property
+    def lag_ms(self) -> int | None:
+        """How far its time is behind the newest record that waits; None while restoring, or before anything was read."""
+        newest, as_of = self.merge.newest, self.as_of
+        if not self.ready or as_of is None:
+            return None
+        return 0 if newest is None else max(0, newest - as_of)
 
     # Records in
 
@@ -337,6 +355,7 @@ class Shard:
         self._decision, self._outgoing, self._moved = Decision(), [], set()
         for (kind, detail), count in decision.counts.items():
             self.position.add(kind, detail, count)
+        self.counters = self.position.flat_counts()
         partition = self.partition
         outputs = [
             Outgoing(

@@ -1,0 +1,188 @@
+"""The worker: Faust's app, its topics, agents and tables, wired to the engine and the views. No logic of its own.
+
+Start it with `faust -A streams.app worker`. Faust's own flags work; `--web-port` and `--web-bind` win over settings.
+"""
+
+import logging
+import warnings
+from collections.abc import Callable
+from typing import Any, Final
+
+import faust
+from aiokafka.admin import AIOKafkaAdminClient
+from faust.auth import SASLCredentials, SSLCredentials
+from faust.exceptions import AlreadyConfiguredWarning
+from faust.types.tuples import TP
+from yarl import URL
+
+from streams.engine.engine import Engine
+from streams.engine.fatal import end_process, guarded
+from streams.engine.shard import INPUTS
+from streams.engine.table import CHANGELOG_CONFIG, TABLES, RowTable
+from streams.engine.transport import BatchSchema, BatchTransport, InputTopic
+from streams.settings import EXIT_WRONG_SETTING, KafkaSecurity, SettingError, Settings
+from topics.catalogue import HEARTBEATS
+from topics.provision import NewTopicSpec, ProvisionError, ensure_topics, provision
+
+MAX_POLL_RECORDS: Final = 5_000
+
+SESSION_TIMEOUT_S: Final = 6.0
+"""After this long without a sign of life, a worker's partitions go to others."""
+
+log = logging.getLogger(__name__)
+
+
+class App(faust.App):
+    """Faust's app, which has the engine fence partitions before they are restored, and commit before they are lost."""
+
+    engine: Engine
+
+    async def on_first_start(self) -> None:
+        """Settle the addresses, make what topics are missing, and start the engine, which reads all prices."""
+        try:
+            settings = _with_flags(self, self.engine.settings)
+            self.engine.settings = settings
+            with warnings.catch_warnings():
+                # It was read before, for the banner; who else needs it asks anew each time.
+                warnings.simplefilter("ignore", AlreadyConfiguredWarning)
+                self.conf.canonical_url = URL(settings.advertised_url)
+            await provision(settings)
+            await _provision_changelogs(settings, self.engine.changelog)
+        except (SettingError, ProvisionError) as error:
+            end_process(str(error), EXIT_WRONG_SETTING)
+        await super().on_first_start()
+        await guarded("the engine's start", self.engine.start())
+
+    async def _on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
+        if not self.should_stop:
+            await guarded("taking over partitions", self.engine.on_assigned(_partitions(self, assigned), generation_id))
+        await super()._on_partitions_assigned(assigned, generation_id)
+
+    async def _stop_consumer(self) -> None:
+        if self._consumer is not None:
+            self._consumer.stop_flow()
+        await guarded("the last commits", self.engine.stop())
+        await super()._stop_consumer()
+
+
+def make_app(settings: Settings) -> App:
+    """Wire a worker of the installation that `settings` describe."""
+    app = App(
+        settings.app_id,
+        broker=[URL(f"kafka://{server}") for server in settings.bootstrap_servers],
+        broker_credentials=_credentials(settings.security),
+        broker_session_timeout=SESSION_TIMEOUT_S,
+        broker_heartbeat_interval=1.0,
+        broker_max_poll_records=MAX_POLL_RECORDS,
+        consumer_auto_offset_reset="earliest",
+        datadir=settings.data_dir,
+        # Batches, not records: what is held back is the shard's to say.
+        stream_buffer_maxsize=16,
+        stream_wait_empty=False,
+        table_standby_replicas=0,
+        topic_allow_declare=False,
+        topic_disable_leader=True,
+        topic_partitions=settings.partitions,
+        topic_replication_factor=settings.replication,
+        web_bind=settings.http_host,
+        web_host=settings.http_host,
+        web_port=settings.http_port,
+        web_tables_enabled=False,
+        canonical_url=settings.advertised_url,
+    )
+    app.transport = BatchTransport(app.conf.broker, app)
+    names = {settings.topic(topic): topic for topic in INPUTS}
+
+    def owner_url(partition: int) -> str | None:
+        changelog = app.engine.changelog(TABLES[0])
+        for url, topics in app.assignor.tables_metadata().items():
+            if partition in topics.get(changelog, ()):
+                return str(url).rstrip("/")
+        return None
+
+    app.engine = Engine(
+        settings,
+        owner=owner_url,
+        pause=lambda topic, partition: app.consumer.on_buffer_full(TP(topic, partition)),
+        resume=lambda topic, partition: app.consumer.on_buffer_drop(TP(topic, partition)),
+    )
+    for table in TABLES:
+        app.tables.add(RowTable(app, app.engine, table, settings.partitions))
+    for name, topic in names.items():
+        _add_agent(app, name, topic)
+    app.on_partitions_revoked.connect(_on_revoked)
+    app.on_rebalance_complete.connect(_on_restored)
+    return app
+
+
+def _add_agent(app: App, name: str, topic: str) -> None:
+    channel = InputTopic(app, topics=[name], schema=BatchSchema(), acks=False)
+
+    async def agent(stream: Any) -> None:
+        async for event in stream.noack().events():
+            try:
+                app.engine.feed(event.message)
+            except Exception as error:  # noqa: BLE001 - Faust would skip what was read
+                end_process(f"{event.message.tp}: {error!r}", error=error)
+
+    app.agent(channel, name=f"streams.app.{topic}", concurrency=1)(agent)
+
+
+async def _on_revoked(app: App, revoked: set[TP], **_: Any) -> None:
+    del revoked
+    await guarded("the commit before partitions move", app.engine.on_revoked())
+
+
+async def _on_restored(app: App, **_: Any) -> None:
+    await guarded("starting work", app.engine.activate(app.consumer_generation_id))
+
+
+def _partitions(app: App, assigned: set[TP]) -> list[int]:
+    """The partitions that are ours: of every input, or the work can't be done."""
+    settings = app.engine.settings
+    by_topic = {topic: {tp.partition for tp in assigned if tp.topic == settings.topic(topic)} for topic in INPUTS}
+    mine = by_topic[HEARTBEATS.name]
+    if any(partitions != mine for partitions in by_topic.values()):
+        end_process(f"the inputs' partitions were torn apart: {by_topic}; have all the same number of partitions")
+    return sorted(mine)
+
+
+async def _provision_changelogs(settings: Settings, changelog: Callable[[str], str]) -> None:
+    admin = AIOKafkaAdminClient(**settings.kafka_client_options())
+    await admin.start()
+    try:
+        await ensure_topics(
+            admin,
+            [
+                NewTopicSpec(
+                    name=changelog(table),
+                    partitions=settings.partitions,
+                    replication=settings.replication,
+                    config=CHANGELOG_CONFIG,
+                )
+                for table in TABLES
+            ],
+        )
+    finally:
+        await admin.close()
+
+
+def _with_flags(app: App, settings: Settings) -> Settings:
+    """Let `--web-port` and `--web-bind` win. Raises `SettingError`."""
+    if not app.conf.web_enabled:
+        return settings
+    return settings.with_web(app.conf.web_bind, app.conf.web_port)
+
+
+def _credentials(security: KafkaSecurity) -> Any:
+    if security.protocol.startswith("SASL_"):
+        return SASLCredentials(
+            username=security.sasl_username,
+            password=security.sasl_password,
+            ssl_context=security.ssl_context,
+            mechanism=security.sasl_mechanism,
+        )
+    return SSLCredentials(security.ssl_context) if security.ssl_context is not None else None
+
+
+app = make_app(Settings.load_or_exit())

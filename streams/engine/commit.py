@@ -1,0 +1,147 @@
+"""One transaction out: a shard's rows, its messages and its input offsets, all or nothing.
+
+Each partition has a producer of its own, whose transactional id is the partition's: starting it locks out, and ends the
+open transaction of, whoever wrote for the partition before.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.errors import InvalidProducerEpoch, InvalidProducerIdMapping, ProducerFenced
+
+from streams.engine.shard import Commit
+
+MAX_BATCH_BYTES: Final = 900_000
+"""Of one produce batch: below Kafka's own limit for it, 1 MiB."""
+
+TRANSACTION_TIMEOUT_MS: Final = 300_000
+"""A tick over very many windows is one transaction; a dead worker's is ended by its successor, long before this."""
+
+FENCED: Final = (ProducerFenced, InvalidProducerEpoch, InvalidProducerIdMapping)
+"""What a commit raises when another worker has taken the partition over."""
+
+
+class Committer:
+    """Writes the commits of one partition.
+
+    `topic` gives a topic's full name, `changelog` that of a table's changelog. `restored_to` is, by table, the offset
+    up to which the changelog is in memory: moved on by whoever restores, and by each commit, past its marker.
+    """
+
+    def __init__(
+        self,
+        partition: int,
+        *,
+        app_id: str,
+        client_options: dict[str, Any],
+        topic: Callable[[str], str],
+        changelog: Callable[[str], str],
+    ) -> None:
+        self.partition = partition
+        self.restored_to: dict[str, int] = {}
+        self.lock = asyncio.Lock()
+        self.urgent = asyncio.Event()
+        self._app_id = app_id
+        self._client_options = client_options
+        self._topic = topic
+        self._changelog = changelog
+        self._producer: Any = None
+
+    async def fence(self) -> None:
+        """Lock out whoever wrote for this partition before; afterwards its changelogs and offsets stand still."""
+        await self.close()
+        transactional_id = f"{self._app_id}-{self.partition}"
+        self._producer = AIOKafkaProducer(
+            **self._client_options,
+            client_id=transactional_id,
+            transactional_id=transactional_id,
+            acks="all",
+            max_batch_size=MAX_BATCH_BYTES,
+            transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+        )
+        await self._producer.start()
+
+    async def commit(self, commit: Commit) -> None:
+        """Write one transaction. When it raises, nothing of it counts, and nothing may be written after it."""
+        now_ms = time.time_ns() // 1_000_000
+        await self._producer.begin_transaction()
+        changelogs = {
+            table: await self._write_rows(self._changelog(table), rows, now_ms) for table, rows in commit.rows.items()
+        }
+        outlets = await self._write_messages(commit)
+        for outlet in (*changelogs.values(), *outlets):
+            await outlet.flush()
+        # Waits for what was sent to be stored before it asks the coordinator.
+        await self._producer.send_offsets_to_transaction(
+            {TopicPartition(self._topic(topic), self.partition): offset for topic, offset in commit.offsets.items()},
+            self._app_id,
+        )
+        for outlet in (*changelogs.values(), *outlets):
+            await outlet.delivered()
+        await self._producer.commit_transaction()
+        for table, outlet in changelogs.items():
+            # The offset after the last row is the commit marker's.
+            self.restored_to[table] = await outlet.delivered()
+
+    async def _write_rows(self, topic: str, rows: list[tuple[bytes, bytes | None]], now_ms: int) -> "_Outlet":
+        outlet = _Outlet(self._producer, topic, self.partition)
+        for key, value in rows:
+            if not outlet.append(key, value, now_ms):
+                await outlet.flush()
+                outlet.append(key, value, now_ms)
+        return outlet
+
+    async def _write_messages(self, commit: Commit) -> "list[_Outlet]":
+        outlets: dict[tuple[str, int], _Outlet] = {}
+        for topic, partition, key, value, timestamp, headers in commit.messages():
+            outlet = outlets.get((topic, partition))
+            if outlet is None:
+                outlet = outlets[topic, partition] = _Outlet(self._producer, self._topic(topic), partition)
+            if not outlet.append(key, value, timestamp, headers):
+                await outlet.flush()
+                outlet.append(key, value, timestamp, headers)
+        return list(outlets.values())
+
+    async def close(self) -> None:
+        """Let go of the partition; what is open is aborted by whoever comes next."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            await producer.stop()
+
+
+class _Outlet:
+    """Batches on their way to one partition of a topic."""
+
+    def __init__(self, producer: Any, topic: str, partition: int) -> None:
+        self._producer = producer
+        self._topic = topic
+        self._partition = partition
+        self._batch: Any = producer.create_batch()
+        self._sent: list[tuple[asyncio.Future[Any], int]] = []
+
+    def append(
+        self, key: bytes | None, value: bytes | None, timestamp: int, headers: tuple[tuple[str, bytes], ...] = ()
+    ) -> bool:
+        """Add a record; False when the batch is full, so that it must be flushed first."""
+        added = self._batch.append(key=key, value=value, timestamp=timestamp, headers=headers)
+        return added is not None
+
+    async def flush(self) -> None:
+        """Send what is gathered; waits only for the batch before it to be on its way."""
+        batch = self._batch
+        count = batch.record_count()
+        if not count:
+            return
+        batch.close()
+        self._batch = self._producer.create_batch()
+        self._sent.append((await self._producer.send_batch(batch, self._topic, partition=self._partition), count))
+
+    async def delivered(self) -> int:
+        """Wait until all is stored; returns the offset after the last record."""
+        after = 0
+        for future, count in self._sent:
+            after = (await future).offset + count
+        return after

@@ -1,0 +1,394 @@
+"""The engine of one worker: its shards, and what carries records to them and commits from them.
+
+Faust says which partitions are this worker's, reads changelogs and inputs, and calls in here; see `app.py`.
+"""
+
+import asyncio
+import gc
+import logging
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from aiokafka.errors import KafkaError
+
+from streams.billing.prices import Prices
+from streams.engine.clock import WallClock
+from streams.engine.commit import FENCED, Committer
+from streams.engine.ends import Ends
+from streams.engine.fatal import EXIT_FENCED, end_process, guarded
+from streams.engine.merge import Queue
+from streams.engine.prices import PriceReader
+from streams.engine.shard import INPUTS, Phase, Shard
+from streams.engine.table import TABLES
+from streams.engine.transport import Fetch
+from streams.limits import HOUR_MS
+from streams.rules.context import Switches
+from streams.settings import Settings
+from topics.catalogue import CLOCK, PRICES, without_namespace
+
+PATIENCE_S: Final = {"wall": 2.0, "log": 60.0}
+"""By `OBOL_CLOCK`: how long a topic that is known to have more is waited for while nothing of it arrives."""
+
+SLICE_RECORDS: Final = 2_000
+"""How many records a shard applies before others have their turn."""
+
+MAX_QUEUED_RECORDS: Final = 10_000
+MAX_QUEUED_BYTES: Final = 8 * 1024 * 1024
+"""What a shard queues of one topic before it is read no further."""
+
+MAX_COMMITS_AT_ONCE: Final = 4
+"""A commit is held in memory as it is written; so many are at most."""
+
+_PATIENCE_STEP_S: Final = 0.25
+_PROGRESS_S: Final = 1.0
+_RETRY_S: Final = 0.2
+_LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+log = logging.getLogger(__name__)
+
+
+class Engine:
+    """Everything a worker does between Kafka and the rules.
+
+    `by_partition` are this worker's shards. `owner` gives the address of the worker that a partition is assigned to;
+    `pause` and `resume` say whether more of a partition shall be read.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        owner: Callable[[int], str | None],
+        pause: Callable[[str, int], None],
+        resume: Callable[[str, int], None],
+    ) -> None:
+        self.settings = settings
+        self.switches = Switches(settings.billing_enabled, settings.billing_dry_run)
+        self.by_partition: dict[int, Shard] = {}
+        self.owner_url = owner
+        options = settings.kafka_client_options()
+        self._options = options
+        self._tables = {self.changelog(table): table for table in TABLES}
+        self._pause = pause
+        self._resume = resume
+        self._committers: dict[int, Committer] = {}
+        self._commit_loops: dict[int, asyncio.Task[None]] = {}
+        self._changelog_ends: dict[tuple[str, int], int] = {}
+        self._paused: set[tuple[str, int]] = set()
+        self._generation = -1
+        self._ends = Ends(options, f"{settings.app_id}-ends")
+        self.price_reader = PriceReader(options, settings.topic(PRICES.name), settings.currency)
+        self._clock = WallClock(options, settings.topic(CLOCK.name), self._working)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._commits_at_once = asyncio.Semaphore(MAX_COMMITS_AT_ONCE)
+        self._work = asyncio.Event()
+        self._question = asyncio.Event()
+        self._asked = 0
+        self._waited_s = 0.0
+        self.records_applied = 0
+
+    # What views and metrics read
+
+    def shards(self) -> list[Shard]:
+        """List the assigned partitions, those that are still restoring too, in order of their numbers."""
+        return [self.by_partition[partition] for partition in sorted(self.by_partition)]
+
+    @property
+    def prices(self) -> Prices:
+        """Every price ever heard."""
+        return self.price_reader.prices
+
+    @property
+    def prices_as_of(self) -> int | None:
+        """The greatest time read from `croesus.prices`, in ms."""
+        return self.price_reader.as_of
+
+    @property
+    def prices_refused(self) -> int:
+        """How many bad records of `croesus.prices` were ignored."""
+        return self.price_reader.refused
+
+    @property
+    def partitions(self) -> int:
+        """`OBOL_PARTITIONS`."""
+        return self.settings.partitions
+
+    @property
+    def currency(self) -> str:
+        """`OBOL_CURRENCY`."""
+        return self.settings.currency
+
+    @property
+    def own_url(self) -> str:
+        """Where other workers reach this one."""
+        return self.settings.advertised_url
+
+    # Start and stop
+
+    async def start(self) -> None:
+        """Connect, read all prices, and be ready for partitions."""
+        await self._ends.start()
+        await self.price_reader.start(self._ends)
+        self._spawn("the pump", self._pump())
+        self._spawn("asking for end offsets", self._ask())
+        self._spawn("reading prices", self._keep_prices())
+        self._spawn("telling of progress", self._tell_progress())
+        if self.settings.clock == "wall":
+            await self._clock.start()
+            self._spawn("the clock", self._clock.run())
+
+    async def stop(self) -> None:
+        """Commit what is applied, and let go of everything."""
+        await self.on_revoked()
+        for task in (*self._tasks, *self._commit_loops.values()):
+            task.cancel()
+        await asyncio.gather(*self._tasks, *self._commit_loops.values(), return_exceptions=True)
+        self._commit_loops.clear()
+        await asyncio.gather(*(committer.close() for committer in self._committers.values()))
+        await self._clock.stop()
+        await self.price_reader.stop()
+        await self._ends.stop()
+
+    def _spawn(self, what: str, work: Any) -> None:
+        self._tasks.append(asyncio.create_task(guarded(what, work)))
+
+    def _working(self) -> list[int]:
+        return [partition for partition, shard in self.by_partition.items() if shard.phase is Phase.WORKING]
+
+    # Partitions come and go
+
+    async def on_revoked(self) -> None:
+        """Commit what is applied, and apply no more until partitions are assigned anew."""
+        for shard in self.by_partition.values():
+            shard.suspend() if shard.phase is Phase.WORKING else None
+        await asyncio.gather(*(self._commit(partition) for partition in self.by_partition))
+
+    async def on_assigned(self, partitions: Iterable[int], generation: int) -> None:
+        """Take over `partitions`, each locked against its former owner; those that stay keep their rows."""
+        mine = set(partitions)
+        for partition in set(self.by_partition) - mine:
+            await self._drop(partition)
+        for partition in mine - set(self.by_partition):
+            self._add(partition)
+        await asyncio.gather(*(self._committers[partition].fence() for partition in mine))
+        self._changelog_ends = await self._ends.ends(
+            [(topic, partition) for topic in self._tables for partition in mine]
+        )
+        for partition in mine:
+            self.by_partition[partition].restore_total = sum(
+                self._changelog_ends[topic, partition] for topic in self._tables
+            )
+        self._paused.clear()
+        self._generation = generation
+        log.info("partitions %s are this worker's, in generation %d", sorted(mine), generation)
+
+    def _add(self, partition: int) -> None:
+        settings = self.settings
+        self.by_partition[partition] = Shard(
+            partition,
+            partitions=settings.partitions,
+            prices=self.prices,
+            switches=self.switches,
+            retention_ms=settings.retention_h * HOUR_MS,
+            patience_s=PATIENCE_S[settings.clock],
+        )
+        self._committers[partition] = Committer(
+            partition,
+            app_id=settings.app_id,
+            client_options=self._options,
+            topic=settings.topic,
+            changelog=self.changelog,
+        )
+        self._commit_loops[partition] = asyncio.create_task(
+            guarded(f"committing partition {partition}", self._commit_forever(partition))
+        )
+
+    async def _drop(self, partition: int) -> None:
+        loop = self._commit_loops.pop(partition)
+        loop.cancel()
+        await asyncio.gather(loop, return_exceptions=True)
+        await self._committers.pop(partition).close()
+        del self.by_partition[partition]
+
+    async def activate(self, generation: int) -> None:
+        """The changelogs are read: work. Only where this is still the latest assignment, and they really are."""
+        partitions = sorted(self.by_partition)
+        if generation != self._generation:
+            return
+        for partition in partitions:
+            for topic in self._tables:
+                if self.restored_to(topic, partition) < self._changelog_ends[topic, partition] - 1:
+                    log.warning("%s partition %d is not yet restored; waiting on", topic, partition)
+                    return
+        names = {self.settings.topic(topic): topic for topic in INPUTS}
+        asked = [(name, partition) for name in names for partition in partitions]
+        beginnings = await self._ends.beginnings(asked) if asked else {}
+        if generation != self._generation:
+            return
+        for partition in partitions:
+            self.by_partition[partition].start({topic: beginnings[name, partition] for name, topic in names.items()})
+            self.by_partition[partition].merge.reach(PRICES.name, self.price_reader.position)
+        # What was restored stays: collecting garbage need not look at it again and again.
+        gc.freeze()
+        log.info("partitions %s are at work", partitions)
+
+    # Rows
+
+    def changelog(self, table: str) -> str:
+        """Give the full name of a table's changelog, which is Faust's name for it."""
+        return f"{self.settings.app_id}-{table}-changelog"
+
+    def restored_to(self, changelog: str, partition: int) -> int:
+        """Up to which offset of a changelog the rows are in memory; -1: none."""
+        committer = self._committers.get(partition)
+        return -1 if committer is None else committer.restored_to.get(self._tables[changelog], -1)
+
+    def restore(self, message: Any) -> None:
+        """Take what was read of a changelog. Nothing may be missing, and nothing unreadable: either ends the process."""
+        shard = self.by_partition.get(message.partition)
+        if shard is None or message.generation_id != self._generation:
+            return
+        fetch: Fetch = message.value
+        table = self._tables[message.topic]
+        known = self.restored_to(message.topic, message.partition)
+        if known >= 0 and fetch.start > known + 1:
+            end_process(f"{message.topic} partition {message.partition}: read from {fetch.start}, but {known} was last")
+        try:
+            for record in fetch.records:
+                if record.offset > known:
+                    shard.restore(table, record.key or b"", record.value)
+        except Exception as error:  # noqa: BLE001 - Faust would log it and go on without the rows
+            end_process(f"{message.topic} partition {message.partition} can't be restored: {error!r}", error=error)
+        self._committers[message.partition].restored_to[table] = max(known, fetch.end - 1)
+
+    async def _tell_progress(self) -> None:
+        read_before = 0
+        while True:
+            await asyncio.sleep(_PROGRESS_S)
+            restoring = [shard for shard in self.by_partition.values() if not shard.ready]
+            read = sum(shard.restored_rows for shard in restoring)
+            if total := sum(shard.restore_total or 0 for shard in restoring):
+                log.info(
+                    "restoring %d partitions: %d of %d changelog offsets, %d/s",
+                    *(len(restoring), read, total, max(0, read - read_before) / _PROGRESS_S),
+                )
+            read_before = read
+
+    # Records in
+
+    def feed(self, message: Any) -> None:
+        """Queue what was read of an input. What a rebalance has overtaken is left out: it is read again."""
+        shard = self.by_partition.get(message.partition)
+        if shard is None or shard.phase is not Phase.WORKING or message.generation_id != self._generation:
+            return
+        fetch: Fetch = message.value
+        topic = without_namespace(message.topic, self.settings.namespace)
+        shard.merge.feed(topic, fetch.records, fetch.start, fetch.end, self._asked)
+        if self._is_full(shard.merge.queues[topic]):
+            self._paused.add((topic, message.partition))
+            self._pause(message.topic, message.partition)
+        self._work.set()
+
+    @staticmethod
+    def _is_full(queue: Queue) -> bool:
+        return queue.size > MAX_QUEUED_RECORDS or queue.size_bytes > MAX_QUEUED_BYTES
+
+    async def _pump(self) -> None:
+        """Apply whatever may be applied, a slice of each shard in turn."""
+        last_s = time.monotonic()
+        while True:
+            timeout_s = None if not self._wakes_at() else _PATIENCE_STEP_S
+            try:
+                await asyncio.wait_for(self._work.wait(), timeout_s)
+            except TimeoutError:
+                pass
+            self._work.clear()
+            now_s = time.monotonic()
+            # Patience is with others: time that this worker was busy doesn't count.
+            self._waited_s += min(now_s - last_s, _PATIENCE_STEP_S)
+            last_s = now_s
+            for partition, shard in list(self.by_partition.items()):
+                self._advance(partition, shard)
+            await asyncio.sleep(0)
+
+    def _wakes_at(self) -> bool:
+        return any(shard.merge.wake_at_s is not None for shard in self.by_partition.values())
+
+    def _advance(self, partition: int, shard: Shard) -> None:
+        applied = shard.advance(self._waited_s, SLICE_RECORDS)
+        self.records_applied += applied
+        if applied:
+            self._work.set()
+        if shard.is_full:
+            self._committers[partition].urgent.set()
+        if shard.merge.waits_for == "?":
+            self._question.set()
+        for topic, of in [paused for paused in self._paused if paused[1] == partition]:
+            queue = shard.merge.queues[topic]
+            if queue.size < MAX_QUEUED_RECORDS // 2 and queue.size_bytes < MAX_QUEUED_BYTES // 2:
+                self._paused.discard((topic, of))
+                self._resume(self.settings.topic(topic), of)
+
+    async def _ask(self) -> None:
+        """Ask where the inputs of all shards, and the prices, end: one question serves all that was read before it."""
+        names = {self.settings.topic(topic): topic for topic in INPUTS}
+        prices = self.settings.topic(PRICES.name)
+        while True:
+            await self._question.wait()
+            self._question.clear()
+            partitions = self._working()
+            asked = [(name, partition) for name in names for partition in partitions]
+            self._asked += 1
+            number, generation = self._asked, self._generation
+            try:
+                ends = await self._ends.ends([*asked, (prices, 0)])
+            except KafkaError as error:
+                log.warning("where the inputs end can't be asked (%r); asking again", error)
+                await asyncio.sleep(_RETRY_S)
+                self._question.set()
+                continue
+            if generation != self._generation:
+                continue
+            for partition in partitions:
+                known = {topic: ends[name, partition] for name, topic in names.items()}
+                self.by_partition[partition].merge.know_ends({PRICES.name: ends[prices, 0], **known}, number)
+            self._work.set()
+
+    async def _keep_prices(self) -> None:
+        while True:
+            if await self.price_reader.read():
+                for shard in self.by_partition.values():
+                    shard.merge.reach(PRICES.name, self.price_reader.position)
+                self._work.set()
+
+    # Commits out
+
+    async def _commit_forever(self, partition: int) -> None:
+        interval_s = self.settings.commit_interval_ms / 1_000
+        urgent = self._committers[partition].urgent
+        while True:
+            try:
+                await asyncio.wait_for(urgent.wait(), interval_s)
+            except TimeoutError:
+                pass
+            urgent.clear()
+            await self._commit(partition)
+
+    async def _commit(self, partition: int) -> None:
+        """Commit what a shard has applied. A commit that fails ends the process: a restart is the recovery."""
+        shard, committer = self.by_partition[partition], self._committers[partition]
+        async with committer.lock, self._commits_at_once:
+            commit = shard.drain()
+            if commit is None:
+                return
+            try:
+                await committer.commit(commit)
+            except FENCED as error:
+                end_process(f"partition {partition} was taken over by another worker", EXIT_FENCED, error)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the transaction did not happen
+                end_process(f"partition {partition} can't be committed: {error!r}", error=error)
+        for note in commit.notes:
+            words = ", ".join(f"{name}={value}" for name, value in note.fields.items())
+            log.log(_LEVELS.get(note.level, logging.INFO), "%s: %s", note.event, words)
+        self._work.set()

@@ -1,0 +1,35 @@
+"""The worker's last words. A fault ends the process at once: what was not committed did not happen, so a restart mends it.
+
+Faust logs and goes on after many an exception; nothing that could skip a record is left to that.
+"""
+
+import logging
+import os
+import sys
+from collections.abc import Coroutine
+from typing import Any, Final, NoReturn
+
+EXIT_FAULT: Final = 70
+"""Exit code after a fault of ours, or of the cluster: EX_SOFTWARE of sysexits.h."""
+
+EXIT_FENCED: Final = 75
+"""Exit code when another worker has taken over a partition: EX_TEMPFAIL of sysexits.h. A restart is all it takes."""
+
+log = logging.getLogger(__name__)
+
+
+def end_process(reason: str, code: int = EXIT_FAULT, error: BaseException | None = None) -> NoReturn:
+    """Say why, and be gone: no cleaning up that could commit, or hide, anything."""
+    log.critical("%s; exit code %d", reason, code, exc_info=error)
+    logging.shutdown()
+    sys.stderr.write(f"obol worker: {reason}; exit code {code}\n")
+    sys.stderr.flush()
+    os._exit(code)
+
+
+async def guarded(what: str, work: Coroutine[Any, Any, None]) -> None:
+    """Await `work`; an exception that leaves it ends the process, named as `what`."""
+    try:
+        await work
+    except Exception as error:  # noqa: BLE001 - whatever it is, going on would skip something
+        end_process(f"{what}: {error!r}", error=error)
