@@ -40,11 +40,20 @@ def _kafka_container(port: int) -> DockerContainer:
     )
     for name, value in environment.items():
         container = container.with_env(name, value)
-    return container.with_kwargs(ports={f"{port}/tcp": (LOOPBACK, port)})
+    return _published(container, port, port)
 
 
 def _redis_container(port: int) -> DockerContainer:
-    return DockerContainer(REDIS.container.image).with_kwargs(ports={f"{_REDIS_PORT}/tcp": (LOOPBACK, port)})
+    # Without protected mode, as Docker's bridge is no loopback; the port is published on loopback alone.
+    command = ["redis-server", "--bind", "*", "--protected-mode", "no", "--save", "", "--appendonly", "no"]
+    container = DockerContainer(REDIS.container.image).with_command(command)
+    return _published(container, _REDIS_PORT, port)
+
+
+def _published(container: DockerContainer, inside: int, port: int) -> DockerContainer:
+    # with_bind_ports takes no host address, and would publish on every interface.
+    container.ports = {f"{inside}/tcp": (LOOPBACK, port)}
+    return container
 
 
 @contextmanager
