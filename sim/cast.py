@@ -28,6 +28,7 @@ HOURS: Final = 2
 SPAN_MS: Final = HOURS * HOUR_MS
 
 DEAD_NODE: Final = ("aurora", "chat")
+DEAD_REPLICA: Final = "chat-r2"
 PAUSE: Final = ("borealis", "search")
 RESTART: Final = ("cascade", "coder")
 FATAL_IMAGE: Final = ("drift", "vision")
@@ -35,6 +36,7 @@ CRASH_LOOP: Final = ("ember", "agent")
 IDLE: Final = ("fjord", "night")
 UNPRICED: Final = ("glacier", "giant")
 SUSPENDED: Final = ("harbor", "desk")
+REINSTATED: Final = "desk-again"
 RUN_DRY: Final = ("isle", "studio")
 DEAF_STOP: Final = ("jade", "mill")
 MIXED_HOST: Final = "karst"
@@ -67,7 +69,7 @@ _STARS: Final = (
 )
 
 _REPLICAS: Final[dict[tuple[str, str], lives.Temper]] = {
-    ("aurora", "chat-r2"): lives.Temper(silent_after_s=1_800, ending="vm_crash", end_after_s=5_400),
+    ("aurora", DEAD_REPLICA): lives.Temper(silent_after_s=1_800, ending="vm_crash", end_after_s=5_400),
     ("borealis", "search-r1"): lives.Temper(silent_after_s=1_500, silent_for_s=1_330),
     ("cascade", "coder-r1"): lives.Temper(restart_after_s=2_405, restart_takes_s=190),
     ("drift", "vision-r2"): lives.Temper(pull_s=38, ending="image"),
@@ -195,7 +197,7 @@ class Cast:
                     (
                         create_deployment(at(2.2), *SUSPENDED, "h100.1x", min_replicas=2),
                         create_deployment(at(70.5), "harbor", "desk-refused", "h100.1x"),
-                        create_deployment(at(82.5), "harbor", "desk-again", "h100.1x"),
+                        create_deployment(at(82.5), "harbor", REINSTATED, "h100.1x"),
                     )
                 )
             ],

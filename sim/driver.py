@@ -27,7 +27,7 @@ def tick_times(start_ms: int, end_ms: int) -> range:
     return range(start_ms + TICK_DELAY_MS, end_ms + TICK_DELAY_MS + 1, MINUTE_MS)
 
 
-async def time_lapse(stage: Stage, link: Link, times: range, after_minute: Callable[[], None]) -> None:
+async def time_lapse(stage: Stage, link: Link, times: range, after_minute: Callable[[int], None]) -> None:
     """Play a minute for each tick of `times` as fast as Obol takes them, its clock being `log`.
 
     Each minute: all its records, then the ticks; once Obol has committed them, its orders and usage are heard, and
@@ -39,10 +39,12 @@ async def time_lapse(stage: Stage, link: Link, times: range, after_minute: Calla
         offsets = await link.publisher.send(ticks(tick_ms, link.partitions))
         await link.listener.passed(offsets, STEP_DEADLINE_S)
         stage.hear(await link.listener.heard(), tick_ms)
-        after_minute()
+        after_minute(tick_ms)
 
 
-async def live(stage: Stage, link: Link, after_tick_ms: int, *, ticking: bool) -> None:
+async def live(
+    stage: Stage, link: Link, after_tick_ms: int, *, ticking: bool, after_second: Callable[[int], None]
+) -> None:
     """Play on with the wall clock until cancelled; `ticking` where Obol's clock is `log`.
 
     Begins where the play up to `after_tick_ms` ended; minutes that have gone by since are made up for first.
@@ -57,6 +59,7 @@ async def live(stage: Stage, link: Link, after_tick_ms: int, *, ticking: bool) -
             next_tick_ms += MINUTE_MS
         await link.publisher.send(stage.until(now + 1))
         stage.hear(await link.listener.next(timeout_s=1.0), now_ms())
+        after_second(now_ms())
 
 
 def last_tick_ms(now: int) -> int:

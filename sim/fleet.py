@@ -83,7 +83,7 @@ def timeline(  # noqa: PLR0913 - a fleet has that many sizes
             yield tick(tick_ms, partition)
 
 
-def _lives(  # noqa: PLR0913, PLR0917 - as above
+def _lives(
     seed: int, orgs: int, deployments: int | None, replicas: int, instances: int, start_ms: int, end_ms: int
 ) -> Iterator[tuple[str, Life]]:
     yield "prices", _prices(start_ms, end_ms)
@@ -104,13 +104,13 @@ class _Troubles:
         self._rng = rng
         self._duplicates = duplicates
         self._late = late
-        self._copies = 0
+        self._copied: set[bytes | None] = set()
 
     def befall(self, record: Record, agenda: Agenda) -> Record:
-        if record.topic in _COPIED and self._rng.random() < self._duplicates:
-            self._copies += 1
+        if record.topic in _COPIED and record.value not in self._copied and self._rng.random() < self._duplicates:
+            self._copied.add(record.value)
             copy = replace(record, timestamp_ms=record.timestamp_ms + self._rng.randrange(20_000))
-            agenda.add(f"copy/{self._copies}", iter((copy,)))
+            agenda.add(f"copy/{len(self._copied)}", iter((copy,)))
         if record.topic in _DELAYED and self._rng.random() < self._late:
             return replace(record, timestamp_ms=record.timestamp_ms - self._rng.randrange(90_000))
         return record

@@ -76,6 +76,7 @@ class _Instance:
     code: str = ""
     stop_pending: bool = False
     attempt: int = 0
+    sent_minute: int = 0
 
     @property
     def is_over(self) -> bool:
@@ -86,8 +87,9 @@ class _Instance:
         self.ran = self.ran or state == "running"
         self.stop_pending = code == "stop_timed_out"
 
-    def send(self, order: HostOrderName, *, anew: bool = False) -> HostOrder:
+    def send(self, order: HostOrderName, at_ms: int, *, anew: bool = False) -> HostOrder:
         self.attempt = 1 if anew else self.attempt + 1
+        self.sent_minute = at_ms // MINUTE_MS
         return HostOrder(
             order_id=f"{self.name}:{order}:{self.attempt}",
             org_id=self.org,
@@ -152,11 +154,12 @@ class Foresight:
             instance.enter("stopped", now_ms, "start_timed_out")
         if instance.state == "error" and now_ms - instance.since_ms >= HOUR_MS and instance.is_over:
             instance.enter("destroying", now_ms)
-            yield instance.send("destroy", anew=True)
-        elif instance.stop_pending:
-            yield instance.send("stop")
-        elif instance.state == "destroying":
-            yield instance.send("destroy")
+            yield instance.send("destroy", now_ms, anew=True)
+        elif instance.sent_minute < now_ms // MINUTE_MS:
+            if instance.stop_pending:
+                yield instance.send("stop", now_ms)
+            elif instance.state == "destroying":
+                yield instance.send("destroy", now_ms)
 
     def _account(self, org: _Org, body: dict[str, Any], at_ms: int) -> Iterator[Order]:
         if body["type"] == "balance_updated":
@@ -169,7 +172,7 @@ class Foresight:
     def _stop_if_dry(self, org: _Org, instance: _Instance, at_ms: int) -> Iterator[Order]:
         if org.dry and instance.state == "running" and not instance.stop_pending:
             instance.enter("stopping", at_ms)
-            yield instance.send("stop", anew=True)
+            yield instance.send("stop", at_ms, anew=True)
 
     def _command(self, org: _Org, body: dict[str, Any], at_ms: int) -> Iterator[Order]:
         kind = body["type"]
@@ -184,7 +187,7 @@ class Foresight:
             if not org.suspended and not org.dry and body["instance_id"] not in org.instances:
                 instance = org.instances[body["instance_id"]] = _Instance(body["org_id"], body["instance_id"])
                 instance.enter("creating", at_ms)
-                yield instance.send("create", anew=True)
+                yield instance.send("create", at_ms, anew=True)
         elif body["instance_id"] in org.instances:
             yield from self._move(org, org.instances[body["instance_id"]], kind, at_ms)
 
@@ -203,13 +206,13 @@ class Foresight:
     def _move(self, org: _Org, instance: _Instance, kind: str, at_ms: int) -> Iterator[Order]:
         if kind == "stop_instance" and instance.state == "running":
             instance.enter("stopping", at_ms)
-            yield instance.send("stop", anew=True)
+            yield instance.send("stop", at_ms, anew=True)
         elif kind == "start_instance" and instance.state == "stopped" and not org.dry and not org.suspended:
             instance.enter("starting", at_ms)
-            yield instance.send("start", anew=True)
+            yield instance.send("start", at_ms, anew=True)
         elif kind == "destroy_instance" and instance.state not in ("destroying", "destroyed"):
             instance.enter("destroying", at_ms)
-            yield instance.send("destroy", anew=True)
+            yield instance.send("destroy", at_ms, anew=True)
 
     def _request(self, org: _Org, body: dict[str, Any], at_ms: int) -> Iterator[Order]:
         deployment = org.deployments.get(body["deployment_id"])

@@ -109,6 +109,7 @@ class Publisher:
     def __init__(self, installation: Installation, producer: AIOKafkaProducer) -> None:
         self._installation = installation
         self._producer = producer
+        self.sent = 0
 
     async def send(self, records: Iterable[Record]) -> dict[TopicPartition, int]:
         """Send all of `records` and wait until the broker has them; the last offset of each partition written."""
@@ -135,6 +136,7 @@ class Publisher:
         await self._producer.flush()
         for sent in await asyncio.gather(*waiting):
             last[sent.topic_partition] = sent.offset
+            self.sent += 1
         waiting.clear()
 
 
@@ -148,6 +150,7 @@ class Listener:
         self._consumer = consumer
         self._ends = ends
         self._admin = admin
+        self.taken = 0
 
     async def passed(self, offsets: Mapping[TopicPartition, int], deadline_s: float) -> None:
         """Wait until Obol has committed that it read up to `offsets`, these included.
@@ -192,7 +195,9 @@ class Listener:
 
     def _heard(self, record: Any) -> Heard:
         name = without_namespace(record.topic, self._installation.namespace)
-        return Heard(name, record.timestamp, record.value)
+        self.taken += 1
+        key = None if record.key is None else record.key.decode()
+        return Heard(name, record.timestamp, record.value or b"", key)
 
 
 def _offset(committed: Mapping[TopicPartition, Any], place: TopicPartition) -> int:

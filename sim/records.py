@@ -129,25 +129,19 @@ def request(at_ms: int, org: str, deployment: str, count: int = 1) -> Record:
     return Record(at_ms, catalogue.REQUESTS.name, org, encode(model))
 
 
-def progress(  # noqa: PLR0913, PLR0917 - one argument a field
-    at_ms: int, org: str, replica: str, n: int, status: ProgressStatus, message: str
-) -> Record:
+def progress(at_ms: int, org: str, replica: str, n: int, status: ProgressStatus, message: str) -> Record:
     """Report a replica's n-th step."""
     event = Progress(event_id=f"{replica}.p{n}", org_id=org, replica_id=replica, status=status, message=message)
     return Record(at_ms, catalogue.PROGRESS.name, org, encode(event))
 
 
-def report(  # noqa: PLR0913, PLR0917 - one argument a field
-    at_ms: int, org: str, instance: str, n: int, name: OtherReportName, message: str | None = None
-) -> Record:
+def report(at_ms: int, org: str, instance: str, n: int, name: OtherReportName, message: str | None = None) -> Record:
     """Report what a host found, its n-th report about this instance."""
     event = OtherReport(event_id=f"{instance}.h{n}", org_id=org, instance_id=instance, report=name, message=message)
     return Record(at_ms, catalogue.REPORTS.name, org, encode(event))
 
 
-def launch_failed(  # noqa: PLR0913 - one argument a field
-    at_ms: int, org: str, instance: str, n: int, message: str, *, reached_host: bool
-) -> Record:
+def launch_failed(at_ms: int, org: str, instance: str, n: int, message: str, *, reached_host: bool) -> Record:
     """Report a launch that came to nothing."""
     event = LaunchFailed(
         event_id=f"{instance}.h{n}", org_id=org, instance_id=instance, reached_host=reached_host, message=message

@@ -33,11 +33,12 @@ HEARD: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """A record that Obol sent: its topic without namespace, its time in ms, its value."""
+    """A record as it was heard: its topic without namespace, its time in ms, its value, its key."""
 
     topic: str
     timestamp_ms: int
     value: bytes
+    key: str | None = None
 
 
 @dataclass(slots=True)

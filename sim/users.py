@@ -81,7 +81,7 @@ def org_names(orgs: int) -> list[str]:
     return [f"org-{n:04}" for n in range(1, orgs + 1)]
 
 
-def plan_deployments(  # noqa: PLR0913 - a plan has that many sizes
+def plan_deployments(
     seed: int, orgs: int, deployments: int, replicas: int, *, start_ms: int, end_ms: int
 ) -> list[Deployment]:
     """Spread `deployments` with `replicas` first replicas over `orgs` and over the time; about a third end early."""

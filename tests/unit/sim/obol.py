@@ -1,7 +1,9 @@
-"""Obol without a broker, for stand-ins to speak to: the pure rules over one book."""
+"""Obol without a broker, for stand-ins to speak to: the pure rules over one book, and its views."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
+from urllib.parse import urlsplit
 
 from schemas.prices import Price, PriceRemoved
 from sim.records import CURRENCY, Record
@@ -12,6 +14,7 @@ from streams.rules.accountant import Accountant
 from streams.rules.book import Book
 from streams.rules.context import Switches
 from streams.rules.decision import Charge, Dead, Decision
+from streams.web import shapes
 from topics import catalogue, codec
 
 WEEK_MS = 7 * 24 * 3_600_000
@@ -80,3 +83,34 @@ def _usage(charge: Charge) -> bytes:
         charge.start_ms,
         charge.end_ms,
     )
+
+
+class PlatformViews:
+    """The contract's views of a `Platform`, for what the demo reads of them."""
+
+    def __init__(self, platform: Platform, as_of: int) -> None:
+        self._book = platform.accountant.book
+        self._view = shapes.View(platform.prices, platform.accountant.switches, 0, as_of)
+
+    def get(self, path: str) -> dict[str, Any]:
+        _, _, org, *rest = urlsplit(path).path.split("/")
+        rows = self._book.orgs[org]
+        match rest:
+            case []:
+                return shapes.org(self._view, rows)
+            case ["deployments"]:
+                return _page(shapes.deployment(rows, row) for row in rows.deployments.values())
+            case ["deployments", name]:
+                return shapes.deployment(rows, rows.deployments[name])
+            case ["replicas", name]:
+                return shapes.replica(self._view, rows, rows.replicas[name])
+            case ["instances"]:
+                return _page(shapes.instance(self._view, rows, row) for row in rows.instances.values())
+            case ["instances", name]:
+                return shapes.instance(self._view, rows, rows.instances[name])
+        msg = f"no view at {path}"
+        raise LookupError(msg)
+
+
+def _page(items: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    return {"items": list(items), "next": None}

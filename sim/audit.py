@@ -1,0 +1,90 @@
+"""Do the figures add up? What the views say of each window, held against what Croesus was sent."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from sim.stage import Stage
+from sim.views import Json, Views, items
+
+_FIGURES = ("running_ms", "billed_ms", "pending_ms", "forgiven_ms", "overbilled_ms")
+
+
+@dataclass(slots=True)
+class OrgFigures:
+    """An org's windows added up, in ms (B12)."""
+
+    windows: int = 0
+    running_ms: int = 0
+    billed_ms: int = 0
+    pending_ms: int = 0
+    forgiven_ms: int = 0
+    overbilled_ms: int = 0
+
+    def add(self, window: Json) -> None:
+        """Add one window of a view."""
+        self.windows += 1
+        for name in _FIGURES:
+            setattr(self, name, getattr(self, name) + window[name])
+
+    @property
+    def unexplained_ms(self) -> int:
+        """What is left over by B12; 0, or a figure is wrong."""
+        return self.running_ms - self.billed_ms - self.pending_ms - self.forgiven_ms + self.overbilled_ms
+
+
+@dataclass(slots=True)
+class Audit:
+    """Each org's figures, and what is wrong with any of them, one line each."""
+
+    orgs: dict[str, OrgFigures] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def total(self) -> OrgFigures:
+        """All orgs added up."""
+        total = OrgFigures()
+        for figures in self.orgs.values():
+            for name in ("windows", *_FIGURES):
+                setattr(total, name, getattr(total, name) + getattr(figures, name))
+        return total
+
+
+def windows_of(views: Views, org: str) -> list[Json]:
+    """Every window of an org."""
+    windows: list[Json] = []
+    for deployment in items(views, f"/orgs/{org}/deployments"):
+        for replica in deployment["replicas"]:
+            windows += views.get(f"/orgs/{org}/replicas/{replica['replica_id']}")["windows"]
+    for instance in items(views, f"/orgs/{org}/instances?include_destroyed=true"):
+        windows += instance["windows"]
+    return windows
+
+
+def audit(orgs: Iterable[str], views: Views, stage: Stage) -> Audit:
+    """Check each window by B12 and against the usage topic, and Croesus's books for conflicts.
+
+    `stage` must have heard all that was sent, and nothing may be moving meanwhile.
+    """
+    sent: Counter[tuple[str, str]] = Counter()
+    for _, usage in stage.memory.usage:
+        sent[usage.org_id, usage.window_id] += usage.duration_ms
+    found = Audit()
+    for org in orgs:
+        figures = found.orgs[org] = OrgFigures()
+        for window in windows_of(views, org):
+            figures.add(window)
+            name = f"window {window['window_id']} of {org}"
+            alone = OrgFigures()
+            alone.add(window)
+            if alone.unexplained_ms:
+                found.problems.append(f"{name}: {alone.unexplained_ms} ms of running time are unexplained")
+            billed = sent.pop((org, window["window_id"]), 0)
+            if billed != window["billed_ms"]:
+                found.problems.append(f"{name}: {window['billed_ms']} ms billed, but {billed} ms sent to Croesus")
+    found.problems += [f"{org}: {ms} ms sent for {window}, which no view shows" for (org, window), ms in sent.items()]
+    found.problems += stage.croesus.refusals
+    found.problems += [f"dead letter: {letter.decode(errors='replace')[:300]}" for letter in stage.memory.dead]
+    if duplicates := stage.croesus.verdicts["duplicate"]:
+        found.problems.append(f"{duplicates} usage events came twice")
+    return found

@@ -1,0 +1,86 @@
+"""What the commands print."""
+
+from collections.abc import Iterable
+from decimal import Decimal
+
+from rich import box
+from rich.console import Console, Group
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from sim.audit import Audit
+from sim.croesus import Croesus
+from sim.records import CURRENCY, MINUTE_MS
+from sim.stories import Story
+
+_CENT = Decimal("0.01")
+
+
+def minutes(ms: int) -> str:
+    """Show a duration in minutes with two places; a blank for none."""
+    return f"{(Decimal(ms) / MINUTE_MS).quantize(_CENT):,}" if ms else ""
+
+
+def bill(croesus: Croesus, orgs: Iterable[str], found: Audit | None = None) -> Table:
+    """Show what each org was billed, and with an audit what is not billed and why."""
+    table = Table(title="Billed by Croesus, in minutes and money", box=box.SIMPLE_HEAD, title_justify="left")
+    table.add_column("org")
+    figures = ("dedicated", "GPU", "disk", "events", f"billed {CURRENCY}", f"balance {CURRENCY}")
+    for name in (*figures, *(("pending", "forgiven") if found is not None else ())):
+        table.add_column(name, justify="right")
+    for org in orgs:
+        account = croesus.accounts[org]
+        row = [
+            *(
+                minutes(account.by_type_ms[meter])
+                for meter in ("dedicated_inference_running", "instance_gpu_running", "instance_disk_stopped")
+            ),
+            f"{account.events:,}",
+            f"{account.amount.quantize(_CENT):,}",
+            f"{account.balance.quantize(_CENT):,}",
+        ]
+        if found is not None:
+            row += [minutes(found.orgs[org].pending_ms), minutes(found.orgs[org].forgiven_ms)]
+        table.add_row(escape(org), *row)
+    return table
+
+
+def verdicts(croesus: Croesus) -> Text:
+    """Show what became of all usage events."""
+    return Text("Usage events: " + ", ".join(f"{count:,} {name}" for name, count in croesus.verdicts.items()) + ".")
+
+
+def told(stories: Iterable[Story]) -> Group:
+    """Show stories one below the other."""
+    return Group(
+        *(
+            Padding(
+                Group(Text(story.title, style="bold"), *(Padding(Text(line), (0, 0, 0, 2)) for line in story.lines)),
+                (1, 0, 0, 0),
+            )
+            for story in stories
+        )
+    )
+
+
+def conclusion(found: Audit) -> Text:
+    """Show whether all figures add up."""
+    total = found.total
+    if found.problems:
+        text = Text(f"{len(found.problems)} figures do not add up:\n", style="bold red")
+        text.append("\n".join(found.problems[:20]), style="red")
+        return text
+    return Text(
+        f"All figures add up: {total.windows} windows, {total.running_ms:,} ms running = {total.billed_ms:,} billed + "
+        f"{total.pending_ms:,} pending + {total.forgiven_ms:,} forgiven - {total.overbilled_ms:,} overbilled (B12), "
+        f"and every window's billed time is what Croesus got.",
+        style="green",
+    )
+
+
+def console() -> Console:
+    """Make a console; where the output is no terminal, lines are long enough for the tables."""
+    plain = Console()
+    return plain if plain.is_terminal else Console(width=max(plain.width, 120))

@@ -1,0 +1,389 @@
+"""The demo's stories: what happened to each org, told in figures that were read from the system."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from schemas.changes import LifecycleChange
+from schemas.results import CommandResult
+from schemas.times import rfc3339
+from schemas.usage import Usage
+from sim import cast
+from sim.records import MINUTE_MS, SECOND_MS
+from sim.stage import Stage
+from sim.views import Json, Views, items
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """One org's two hours: a title and a few lines."""
+
+    title: str
+    lines: tuple[str, ...]
+
+
+class Evidence:
+    """What was heard from the topics and what the views say."""
+
+    def __init__(self, stage: Stage, views: Views) -> None:
+        self.memory = stage.memory
+        self.croesus = stage.croesus
+        self.get = views.get
+        self.views = views
+
+    def usage(self, org: str, window_id: str | None = None) -> list[tuple[int, Usage]]:
+        """Give an org's usage events, or one window's, each with the time of the tick that sent it."""
+        return [
+            (at, usage)
+            for at, usage in self.memory.usage
+            if usage.org_id == org and (window_id is None or usage.window_id == window_id)
+        ]
+
+    def changes(self, org: str, entity: str) -> list[LifecycleChange]:
+        """Give the changes of one entity, oldest first."""
+        return [change for change in self.memory.changes if change.org_id == org and change.id == entity]
+
+    def change(self, org: str, entity: str, to: str, reason: str) -> LifecycleChange:
+        """Give the first change of an entity to a state for a reason. Raises LookupError when there was none."""
+        for change in self.changes(org, entity):
+            if (change.to, change.reason) == (to, reason):
+                return change
+        msg = f"{entity} of {org} never became {to} by {reason}"
+        raise LookupError(msg)
+
+    def refusals(self, org: str) -> list[CommandResult]:
+        """Give the refused commands of an org, oldest first."""
+        return [result for result in self.memory.results if result.org_id == org and result.outcome == "rejected"]
+
+    def windows(self, org: str, replica: str) -> list[Json]:
+        """Give the windows of a replica."""
+        windows: list[Json] = self.get(f"/orgs/{org}/replicas/{replica}")["windows"]
+        return windows
+
+    def instance(self, org: str, name: str) -> Json:
+        """Give an instance."""
+        return self.get(f"/orgs/{org}/instances/{name}")
+
+    def deployment(self, org: str, name: str) -> Json:
+        """Give a deployment."""
+        return self.get(f"/orgs/{org}/deployments/{name}")
+
+
+Teller: TypeAlias = Callable[[Evidence], Story]
+
+
+def clock(time: str, *, ms: bool = False) -> str:
+    """Shorten `2026-11-29T12:00:00.000Z` to the time of day, with ms or without."""
+    return time[11:23] if ms else time[11:19]
+
+
+def long(ms: int) -> str:
+    """Say a duration to the millisecond: `31 min 16.682 s`."""
+    minutes, rest = divmod(ms, MINUTE_MS)
+    seconds = f"{rest // SECOND_MS}.{rest % SECOND_MS:03} s"
+    return f"{minutes} min {seconds}" if minutes else seconds
+
+
+def _largest_catch_up(usage: list[tuple[int, Usage]]) -> tuple[int, int, int]:
+    """Find the tick that sent most events: the tick before that sent any, its own time, how many."""
+    by_tick = Counter(at for at, _ in usage)
+    largest = max(by_tick, key=lambda at: (by_tick[at], -at))
+    return max((at for at in by_tick if at < largest), default=largest), largest, by_tick[largest]
+
+
+def dead_node(evidence: Evidence) -> Story:
+    """B8: a node dies and nobody says so for an hour."""
+    org, _ = cast.DEAD_NODE
+    [window] = evidence.windows(org, cast.DEAD_REPLICA)
+    sent = [usage for _, usage in evidence.usage(org, window["window_id"])]
+    return Story(
+        f"{org}: a node dies, and only an hour later someone notices (B8)",
+        (
+            (
+                f"{cast.DEAD_REPLICA} ran from {clock(window['opened_at'], ms=True)}; its last heartbeat came at "
+                f"{clock(window['last_health_check'], ms=True)}; it was marked failed at "
+                f"{clock(window['ended_at'], ms=True)}."
+            ),
+            (
+                f"Billed up to that heartbeat and 90 s: {len(sent)} events, {long(window['billed_ms'])}, the "
+                "last one until "
+                f"{clock(max(usage.interval_end for usage in sent), ms=True)}."
+            ),
+            f"Forgiven: {long(window['forgiven_ms'])}. billed_until is {clock(window['billed_until'], ms=True)}: done.",
+        ),
+    )
+
+
+def pause(evidence: Evidence) -> Story:
+    """B7: heartbeats stop and return."""
+    org, name = cast.PAUSE
+    [window] = evidence.windows(org, f"{name}-r1")
+    usage = evidence.usage(org, window["window_id"])
+    before, at, count = _largest_catch_up(usage)
+    caught_up = [piece for sent, piece in usage if sent == at]
+    return Story(
+        f"{org}: heartbeats stop and come back, the replica runs on (B7)",
+        (
+            (
+                f"After the tick of {clock(rfc3339(before))} billing paused: {(at - before) // MINUTE_MS} "
+                "minutes without an "
+                f"event while {name}-r1 kept running."
+            ),
+            (
+                f"The heartbeats came back, and the tick of {clock(rfc3339(at))} sent {count} events at once: "
+                f"{clock(caught_up[0].interval_start)} to {clock(caught_up[-1].interval_end)}, nothing lost."
+            ),
+            (
+                f"By now {long(window['billed_ms'])} billed, {long(window['pending_ms'])} pending, "
+                f"{long(window['forgiven_ms'])} forgiven."
+            ),
+        ),
+    )
+
+
+def restart(evidence: Evidence) -> Story:
+    """B1: a restart makes two windows."""
+    org, name = cast.RESTART
+    first, second = evidence.windows(org, f"{name}-r1")
+    last = max(usage.interval_end for _, usage in evidence.usage(org, first["window_id"]))
+    return Story(
+        f"{org}: a restart makes two windows (B1)",
+        (
+            (
+                f"{first['window_id']}: {clock(first['opened_at'], ms=True)} to {clock(first['ended_at'], ms=True)}, "
+                f"{long(first['billed_ms'])} billed, its last event until {clock(last, ms=True)}."
+            ),
+            (
+                f"{second['window_id']}: from {clock(second['opened_at'], ms=True)} on, "
+                f"{long(second['billed_ms'])} billed; "
+                f"the time between, in restarting, costs nothing."
+            ),
+        ),
+    )
+
+
+def fatal_image(evidence: Evidence) -> Story:
+    """P3: an image that does not exist."""
+    org, name = cast.FATAL_IMAGE
+    deployment = evidence.deployment(org, name)
+    failed = [
+        change
+        for replica in deployment["replicas"]
+        for change in evidence.changes(org, replica["replica_id"])
+        if change.to == "failed"
+    ]
+    last = evidence.change(org, name, "failed", "replicas_failed")
+    return Story(
+        f"{org}: an image that does not exist (P3)",
+        (
+            *(f"{change.id} failed at {clock(change.at)}, {change.reason}." for change in failed),
+            (
+                f"With the last one {name} became {deployment['status']} ({last.reason}) at {clock(last.at)}: "
+                f"{len(deployment['replicas'])} replicas submitted, none spawned again, "
+                f"{len(evidence.usage(org))} events."
+            ),
+        ),
+    )
+
+
+def crash_loop(evidence: Evidence) -> Story:
+    """P5: crash after crash, one replacement a tick."""
+    org, name = cast.CRASH_LOOP
+    deployment = evidence.deployment(org, name)
+    states = Counter(replica["status"] for replica in deployment["replicas"])
+    scaled = [
+        change.at
+        for replica in deployment["replicas"]
+        for change in evidence.changes(org, replica["replica_id"])
+        if (change.to, change.reason) == ("pending", "scaler")
+    ]
+    billed_ms = sum(usage.duration_ms for _, usage in evidence.usage(org))
+    return Story(
+        f"{org}: a crash loop, replaced each time (P5)",
+        (
+            (
+                f"{len(deployment['replicas'])} replicas so far: "
+                f"{', '.join(f'{count} {status}' for status, count in sorted(states.items()))}; {name} is still "
+                f"{deployment['status']}."
+            ),
+            (
+                f"{len(scaled)} replacements by the scaler, at most {max(Counter(scaled).values(), default=0)} "
+                "in one tick. "
+                f"Only the running stretches are billed: {long(billed_ms)}."
+            ),
+        ),
+    )
+
+
+def idle(evidence: Evidence) -> Story:
+    """P6, P7: nobody asks, then somebody does."""
+    org, name = cast.IDLE
+    paused = evidence.change(org, name, "paused", "idle")
+    woken = evidence.change(org, name, "created", "request")
+    between = [usage for _, usage in evidence.usage(org) if paused.at <= usage.interval_start < woken.at]
+    healthy = next(change for change in evidence.changes(org, f"{name}-r2") if change.to == "running")
+    return Story(
+        f"{org}: idle, and awake with the next request (P6, P7)",
+        (
+            f"After 15 min without a request {name} was paused at {clock(paused.at)} and its replica stopped.",
+            (
+                f"A request at {clock(woken.at, ms=True)} woke it: {name}-r2 was healthy at {clock(healthy.at)}; "
+                f"{len(between)} events for the time asleep."
+            ),
+        ),
+    )
+
+
+def unpriced(evidence: Evidence) -> Story:
+    """B9, B20: a profile loses its price for a while."""
+    org, name = cast.UNPRICED
+    [refused] = evidence.refusals(org)
+    [window] = evidence.windows(org, f"{name}-r1")
+    usage = evidence.usage(org, window["window_id"])
+    before, at, count = _largest_catch_up(usage)
+    return Story(
+        f"{org}: a profile without a price (B9, B20)",
+        (
+            (
+                f"At {clock(refused.at)} nothing had a price for {cast.UNPRICED_PROFILE}: {refused.status} "
+                f"{refused.code}. "
+                f"Once it had one, {name} was created."
+            ),
+            (
+                f"Then the price went away: after the tick of {clock(rfc3339(before))} the window was held, "
+                f"{(at - before) // MINUTE_MS} minutes long."
+            ),
+            (
+                f"The price came back, and the tick of {clock(rfc3339(at))} sent {count} events. Now "
+                f"{long(window['billed_ms'])} "
+                f"billed, {long(window['pending_ms'])} pending."
+            ),
+        ),
+    )
+
+
+def suspended(evidence: Evidence) -> Story:
+    """B22: an org that Croesus suspends."""
+    org, name = cast.SUSPENDED
+    stopped = evidence.change(org, name, "stopped", "org_suspended")
+    [refused] = evidence.refusals(org)
+    again = evidence.change(org, cast.REINSTATED, "created", "deployed")
+    return Story(
+        f"{org}: suspended by Croesus, later reinstated (B22)",
+        (
+            (
+                f"Suspended, its {name} was {stopped.to} at the next tick, {clock(stopped.at)} "
+                f"({stopped.reason}), with "
+                f"{len(evidence.deployment(org, name)['replicas'])} replicas."
+            ),
+            (
+                f"A new deployment at {clock(refused.at)}: {refused.status} {refused.code}. Reinstated, "
+                f"{cast.REINSTATED} was "
+                f"accepted at {clock(again.at)}."
+            ),
+        ),
+    )
+
+
+def run_dry(evidence: Evidence) -> Story:
+    """I6, I7: the loop of balance and meters."""
+    org, name = cast.RUN_DRY
+    stopping = evidence.change(org, name, "stopping", "balance_empty")
+    stopped = evidence.change(org, name, "stopped", "stop_confirmed")
+    [refused] = evidence.refusals(org)
+    started = evidence.change(org, name, "starting", "user")
+    events = evidence.usage(org)
+    disk = [usage for _, usage in events if usage.type == "instance_disk_stopped"]
+    disk_ms = sum(usage.duration_ms for usage in disk)
+    gpu_ms = sum(usage.duration_ms for _, usage in events if usage.type == "instance_gpu_running")
+    view = evidence.get(f"/orgs/{org}")
+    return Story(
+        f"{org}: the balance runs dry, and is topped up (I6, I7)",
+        (
+            (
+                f"{name} burned the balance away: {stopping.to} at {clock(stopping.at)} ({stopping.reason}), "
+                f"{stopped.to} at "
+                f"{clock(stopped.at)}. From then on only the disk, {disk[0].quantity} GB: {len(disk)} events, "
+                f"{long(disk_ms)}."
+            ),
+            (
+                f"A start at {clock(refused.at)}: {refused.status} {refused.code}. Topped up, it was started at "
+                f"{clock(started.at)} and is {evidence.instance(org, name)['state']} again."
+            ),
+            f"GPU time billed: {long(gpu_ms)}. Balance now {view['balance']}, it lasts {view['runway_s']} s more.",
+        ),
+    )
+
+
+def deaf_stop(evidence: Evidence) -> Story:
+    """I1: a stop that the host does not hear."""
+    org, name = cast.DEAF_STOP
+    asked = evidence.change(org, name, "stopping", "user")
+    timed_out = evidence.change(org, name, "running", "stop_timed_out")
+    stopped = evidence.change(org, name, "stopped", "stop_confirmed")
+    gpu = [window for window in evidence.instance(org, name)["windows"] if ".gpu." in window["window_id"]]
+    return Story(
+        f"{org}: a stop that the host did not hear (I1)",
+        (
+            (
+                f"Stop asked at {clock(asked.at)}; not confirmed for 30 minutes, {name} was {timed_out.to} again at "
+                f"{clock(timed_out.at)} ({timed_out.reason}), the stop sent again each minute."
+            ),
+            f"Confirmed at {clock(stopped.at)}. GPU windows: "
+            + "; ".join(
+                f"{clock(window['opened_at'])} to {clock(window['ended_at'])}, {long(window['billed_ms'])}"
+                for window in gpu
+            )
+            + ". The half hour in stopping was free.",
+        ),
+    )
+
+
+def mixed_host(evidence: Evidence) -> Story:
+    """I1, I9, I10: what else may come of instances."""
+    org = cast.MIXED_HOST
+
+    def fates() -> Iterator[str]:
+        for instance in items(evidence.views, f"/orgs/{org}/instances?include_destroyed=true"):
+            name = instance["instance_id"]
+            path = " > ".join(
+                change.to if change.error_code is None else f"{change.to} ({change.error_code})"
+                for change in evidence.changes(org, name)
+            )
+            billed_ms = sum(window["billed_ms"] for window in instance["windows"])
+            yield f"{name}: {path}; {long(billed_ms)} billed."
+
+    return Story(f"{org}: jobs that end, launches that fail, hosts that refuse (I1, I9, I10)", tuple(fates()))
+
+
+def serverless(evidence: Evidence) -> Story:
+    """P8: no windows."""
+    org, name = cast.SERVERLESS
+    deployment = evidence.deployment(org, name)
+    windows = sum(len(evidence.windows(org, replica["replica_id"])) for replica in deployment["replicas"])
+    return Story(
+        f"{org}: serverless lives the same life, without windows (P8)",
+        (
+            (
+                f"{name}: {deployment['current_replicas']} replicas running, {windows} windows, "
+                f"{len(evidence.usage(org))} events."
+            ),
+        ),
+    )
+
+
+TELLERS: Final[tuple[Teller, ...]] = (
+    dead_node,
+    pause,
+    restart,
+    fatal_image,
+    crash_loop,
+    idle,
+    unpriced,
+    suspended,
+    run_dry,
+    deaf_stop,
+    mixed_host,
+    serverless,
+)
