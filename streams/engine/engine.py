@@ -8,7 +8,8 @@ import gc
 import logging
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
 
 from aiokafka.errors import KafkaError
 
@@ -21,11 +22,13 @@ from streams.engine.merge import Queue
 from streams.engine.prices import PriceReader
 from streams.engine.shard import INPUTS, Phase, Shard
 from streams.engine.table import TABLES
-from streams.engine.transport import Fetch
 from streams.limits import HOUR_MS
 from streams.rules.context import Switches
 from streams.settings import Settings
 from topics.catalogue import CLOCK, PRICES, without_namespace
+
+if TYPE_CHECKING:
+    from streams.engine.transport import Fetch
 
 PATIENCE_S: Final = {"wall": 2.0, "log": 60.0}
 """By `OBOL_CLOCK`: how long a topic that is known to have more is waited for while nothing of it arrives."""
@@ -245,7 +248,7 @@ class Engine:
         return -1 if committer is None else committer.restored_to.get(self._tables[changelog], -1)
 
     def restore(self, message: Any) -> None:
-        """Take what was read of a changelog. Nothing may be missing, and nothing unreadable: either ends the process."""
+        """Take what was read of a changelog. What is missing, or can't be read, ends the process."""
         shard = self.by_partition.get(message.partition)
         if shard is None or message.generation_id != self._generation:
             return
@@ -299,10 +302,8 @@ class Engine:
         last_s = time.monotonic()
         while True:
             timeout_s = None if not self._wakes_at() else _PATIENCE_STEP_S
-            try:
+            with suppress(TimeoutError):
                 await asyncio.wait_for(self._work.wait(), timeout_s)
-            except TimeoutError:
-                pass
             self._work.clear()
             now_s = time.monotonic()
             # Patience is with others: time that this worker was busy doesn't count.
@@ -368,10 +369,8 @@ class Engine:
         interval_s = self.settings.commit_interval_ms / 1_000
         urgent = self._committers[partition].urgent
         while True:
-            try:
+            with suppress(TimeoutError):
                 await asyncio.wait_for(urgent.wait(), interval_s)
-            except TimeoutError:
-                pass
             urgent.clear()
             await self._commit(partition)
 

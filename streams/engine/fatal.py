@@ -1,4 +1,4 @@
-"""The worker's last words. A fault ends the process at once: what was not committed did not happen, so a restart mends it.
+"""The worker's last words. A fault ends the process at once: a restart goes on from what was committed.
 
 Faust logs and goes on after many an exception; nothing that could skip a record is left to that.
 """

@@ -8,7 +8,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from streams.billing.prices import PriceRecord, Prices
 from streams.engine.ends import Ends
-from topics.codec import PriceRemoved, Rejected, decode_prices
+from topics.codec import Rejected, decode_prices
 
 _POLL_MS: Final = 100
 _PROGRESS_S: Final = 1.0

@@ -112,8 +112,8 @@ class Shard:
     """One partition: its book, its place in its inputs, and what waits to be committed.
 
     `partitions` is how many the installation has; `patience_s` as in `Merge`; `retention_ms` as in `Book`.
-    `restored_rows` of `restore_total` (None: not yet known) changelog records were read back. `counters`: the position's
-    counts as of the last commit, by kind and detail.
+    `restored_rows` of `restore_total` (None: not yet known) changelog records were read back. `counters`: the
+    position's counts as of the last commit, by kind and detail.
     """
 
     def __init__(
@@ -199,7 +199,7 @@ class Shard:
 
     @property
     def lag_ms(self) -> int | None:
-        """How far its time is behind the newest record that waits; None while restoring, or before anything was read."""
+        """How far its time is behind the newest record that waits; None while restoring, or before any was read."""
         newest, as_of = self.merge.newest, self.as_of
         if not self.ready or as_of is None:
             return None

@@ -42,7 +42,11 @@ class _Thread(driver.AIOKafkaConsumerThread):
         return consumer
 
     async def _fetch_records(
-        self, consumer: Any, active_partitions: Any, timeout: float | None = None, max_records: int | None = None
+        self,
+        consumer: Any,
+        active_partitions: Any,
+        timeout: float | None = None,  # noqa: ASYNC109 - Faust's signature
+        max_records: int | None = None,
     ) -> dict[TP, Fetch]:
         before = _positions(consumer)
         records = await super()._fetch_records(consumer, active_partitions, timeout=timeout, max_records=max_records)
@@ -114,6 +118,8 @@ class InputTopic(faust.Topic):
     Faust clears queues then, records included that were fetched after its seek to the committed offsets. What is stale
     is known by its generation.
     """
+
+    _queue: Any
 
     @property
     def queue(self) -> Any:
