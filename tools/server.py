@@ -59,7 +59,7 @@ def connects(port: int) -> bool:
         return probe.connect_ex((LOOPBACK, port)) == 0
 
 
-def free_ports(count: int) -> int:
+def free_ports(count: int = 1) -> int:
     """First of `count` neighbouring loopback ports that nothing holds now."""
     while True:
         with closing(socket.socket()) as probe:
