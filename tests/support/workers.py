@@ -1,0 +1,248 @@
+"""Real workers on a real broker: processes to start and kill, and a client that writes inputs and reads what came out."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+from streams.settings import Settings
+from tools.console import ROOT
+from tools.server import free_ports
+from topics.catalogue import INBOUND, PRICES, TOPICS
+from topics.partitioner import partition_of
+from topics.provision import provision
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+DEADLINE_S = 90.0
+POLL_S = 0.1
+
+APPLIED = tuple(spec.name for spec in INBOUND if spec is not PRICES)
+
+
+class Sent(NamedTuple):
+    """A record on its way in; the partition is by default the org's."""
+
+    topic: str
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    partition: int
+
+
+class Read(NamedTuple):
+    """A record that was read back."""
+
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...]
+
+
+@dataclass
+class Installation:
+    """One namespace on a cluster, and the environment of its workers."""
+
+    bootstrap: str
+    namespace: str
+    partitions: int = 4
+    environ: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that a worker of it gets."""
+        return {
+            "KAFKA_BOOTSTRAP_SERVERS": self.bootstrap,
+            "CROESUS_HOST": self.bootstrap,
+            "DEDICATED_BILLING_ENABLED": "1",
+            "OBOL_NAMESPACE": self.namespace,
+            "OBOL_PARTITIONS": str(self.partitions),
+            "OBOL_TIMESTAMPS": "producer",
+            "OBOL_CLOCK": "log",
+            **self.environ,
+        }
+
+    @property
+    def settings(self) -> Settings:
+        """Its settings, as a worker reads them."""
+        return Settings.from_env(self.environment)
+
+    async def provision(self) -> None:
+        """Make its topics."""
+        await provision(self.settings)
+
+    def place(self, topic: str, org_id: str) -> int:
+        """The partition of an org's records in a topic."""
+        return 0 if topic == PRICES.name else partition_of(org_id, self.partitions)
+
+    async def send(self, records: Iterable[Sent], **producer_options: Any) -> None:
+        """Write records, in their order within each partition, and wait until all are stored."""
+        producer = AIOKafkaProducer(
+            bootstrap_servers=self.bootstrap,
+            enable_idempotence=True,
+            linger_ms=20,
+            max_batch_size=262_144,
+            **producer_options,
+        )
+        await producer.start()
+        try:
+            sent = [
+                await producer.send(
+                    self.settings.topic(record.topic),
+                    value=record.value,
+                    key=record.key,
+                    partition=record.partition,
+                    timestamp_ms=record.timestamp,
+                )
+                for record in records
+            ]
+            await asyncio.gather(*sent)
+        finally:
+            await producer.stop()
+
+    async def read(self, topic: str) -> list[Read]:
+        """Everything that is committed in a topic, partition after partition."""
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self.bootstrap,
+            isolation_level="read_committed",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+        )
+        await consumer.start()
+        try:
+            count = TOPICS[topic].partitions(self.partitions) if topic in TOPICS else self.partitions
+            tps = [TopicPartition(self.settings.topic(topic), partition) for partition in range(count)]
+            consumer.assign(tps)
+            await consumer.seek_to_beginning(*tps)
+            ends = await consumer.end_offsets(tps)
+            found: dict[Any, list[Read]] = {tp: [] for tp in tps}
+            while any([await consumer.position(tp) < ends[tp] for tp in tps]):
+                for tp, records in (await consumer.getmany(timeout_ms=200)).items():
+                    found[tp] += [
+                        Read(r.partition, r.offset, r.timestamp, r.key, r.value, tuple(r.headers)) for r in records
+                    ]
+            return [record for tp in tps for record in found[tp]]
+        finally:
+            await consumer.stop()
+
+    async def lag(self) -> dict[str, int]:
+        """By topic: how many offsets the group has still to commit."""
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self.bootstrap, group_id=self.settings.app_id, enable_auto_commit=False
+        )
+        await consumer.start()
+        try:
+            behind: dict[str, int] = {}
+            for topic in APPLIED:
+                tps = [TopicPartition(self.settings.topic(topic), partition) for partition in range(self.partitions)]
+                consumer.assign(tps)
+                ends = await consumer.end_offsets(tps)
+                committed = [await consumer.committed(tp) or 0 for tp in tps]
+                behind[topic] = sum(ends[tp] for tp in tps) - sum(committed)
+            return behind
+        finally:
+            await consumer.stop()
+
+    async def wait_until_caught_up(self, workers: Iterable[Worker], deadline_s: float = DEADLINE_S) -> None:
+        """Wait until everything in the inputs is applied and committed; a worker that ends meanwhile is a failure."""
+        end_s = time.monotonic() + deadline_s
+        while (behind := await self.lag()) and any(behind.values()):
+            for worker in workers:
+                worker.check()
+            if time.monotonic() > end_s:
+                message = f"still behind after {deadline_s:g} s: {behind}\n" + "".join(map(Worker.tail, workers))
+                raise TimeoutError(message)
+            await asyncio.sleep(POLL_S)
+
+
+class Worker:
+    """A worker process."""
+
+    def __init__(self, installation: Installation, **environ: str) -> None:
+        self.port = free_ports(1)
+        self.folder = Path(tempfile.mkdtemp(prefix="obol-worker-"))
+        self.log = self.folder / "log"
+        self._environ = {
+            "PATH": os.environ["PATH"],
+            **installation.environment,
+            "OBOL_HTTP_PORT": str(self.port),
+            "OBOL_DATA_DIR": str(self.folder / "data"),
+            **environ,
+        }
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "faust", "-A", "streams.app", "worker", "-l", "info"],
+                cwd=ROOT,
+                env=self._environ,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    @property
+    def url(self) -> str:
+        """Where its web views are."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def kill(self) -> None:
+        """`kill -9`."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    def stop(self, deadline_s: float = 30.0) -> int:
+        """Stop it as one does, and wait until it has."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(deadline_s)
+
+    def wait(self, deadline_s: float = DEADLINE_S) -> int:
+        """Wait until it ends by itself; its exit code."""
+        return self.process.wait(deadline_s)
+
+    def check(self) -> None:
+        """Fail when it has ended."""
+        if self.process.poll() is not None:
+            message = f"the worker has ended with code {self.process.returncode}\n{self.tail()}"
+            raise AssertionError(message)
+
+    def wait_for(self, words: str, deadline_s: float = DEADLINE_S) -> None:
+        """Wait until its log has `words`."""
+        end_s = time.monotonic() + deadline_s
+        while words not in self.log.read_text(errors="replace"):
+            self.check()
+            if time.monotonic() > end_s:
+                message = f"the log has no {words!r} after {deadline_s:g} s\n{self.tail()}"
+                raise TimeoutError(message)
+            time.sleep(POLL_S)
+
+    def tail(self, lines: int = 40) -> str:
+        """The end of its log."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:]) + "\n"
+
+
+def totals(positions: Mapping[int, Any]) -> dict[str, dict[str, int]]:
+    """Counts of all partitions' positions, added up."""
+    added: dict[str, dict[str, int]] = {}
+    for position in positions.values():
+        for kind, details in position.counts.items():
+            for detail, count in details.items():
+                added.setdefault(kind, {})[detail] = added.get(kind, {}).get(detail, 0) + count
+    return added
