@@ -24,6 +24,9 @@ FENCED: Final = (ProducerFenced, InvalidProducerEpoch, InvalidProducerIdMapping)
 """What a commit raises when another worker has taken the partition over."""
 
 
+_NO_HEADERS: Final[list[tuple[str, bytes]]] = []
+
+
 class Committer:
     """Writes the commits of one partition.
 
@@ -126,7 +129,9 @@ class _Outlet:
         self, key: bytes | None, value: bytes | None, timestamp: int, headers: tuple[tuple[str, bytes], ...] = ()
     ) -> bool:
         """Add a record; False when the batch is full, so that it must be flushed first."""
-        added = self._batch.append(key=key, value=value, timestamp=timestamp, headers=headers)
+        added = self._batch.append(
+            key=key, value=value, timestamp=timestamp, headers=list(headers) if headers else _NO_HEADERS
+        )
         return added is not None
 
     async def flush(self) -> None:

@@ -5,7 +5,6 @@ Faust logs and goes on after many an exception; nothing that could skip a record
 
 import logging
 import os
-import sys
 from collections.abc import Coroutine
 from typing import Any, Final, NoReturn
 
@@ -22,8 +21,6 @@ def end_process(reason: str, code: int = EXIT_FAULT, error: BaseException | None
     """Say why, and be gone: no cleaning up that could commit, or hide, anything."""
     log.critical("%s; exit code %d", reason, code, exc_info=error)
     logging.shutdown()
-    sys.stderr.write(f"obol worker: {reason}; exit code {code}\n")
-    sys.stderr.flush()
     os._exit(code)
 
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from schemas.prices import PriceRemoved
 from streams.billing.prices import PriceRecord, Prices
 from streams.engine.ends import Ends
 from topics.codec import Rejected, decode_prices
