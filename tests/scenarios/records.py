@@ -20,6 +20,10 @@ class Record(NamedTuple):
 WHERE = {
     "create": "user.commands",
     "stop": "user.commands",
+    "deploy": "user.commands",
+    "start_instance": "user.commands",
+    "stop_instance": "user.commands",
+    "destroy_instance": "user.commands",
     "command": "user.commands",
     "request": "inference.requests",
     "progress": "execlet.progress",
@@ -30,6 +34,7 @@ WHERE = {
     "failed": "execlet.progress",
     "system_failure": "execlet.progress",
     "vm_crash": "execlet.progress",
+    "report": "host.reports",
     "beat": "execlet.heartbeats",
     "balance": "croesus.accounts",
     "suspend": "croesus.accounts",
@@ -85,6 +90,8 @@ def record(act: Act, numbers: Numbers) -> Record:
     elif topic == "execlet.progress":
         status, message = CALLBACKS.get(verb) or (words[1], " ".join(words[2:]))
         fields = {"event_id": numbers.event(named), "replica_id": words[0], "status": status, "message": message}
+    elif topic == "host.reports":
+        fields = {"event_id": numbers.event(named), "instance_id": words[0], "report": words[1]}
     else:
         fields = {"event_id": numbers.event(named)} | dict(_account(verb, words))
     return Record(topic, act.at, act.org_id, json.dumps(fields | {"org_id": act.org_id}).encode())
@@ -94,6 +101,16 @@ def _command(verb: str, words: list[str]) -> Iterator[tuple[str, Any]]:
     if verb == "command":
         # Anything else, as it is: `command type=create_deployment deployment_id=7`.
         yield from _options(words)
+        return
+    if verb.endswith("_instance"):
+        yield "type", verb
+        yield "instance_id", words[0]
+        return
+    if verb == "deploy":
+        yield "type", "deploy_instance"
+        yield from {"instance_id": words[0], "offer_id": "o-1", "gpu_type": "h100", "gpu_count": 1}.items()
+        yield from {"disk_gb": 100, "template": {"mode": "ssh", "image": "base:1"}}.items()
+        yield from _options(words[1:])
         return
     yield "type", f"{verb}_deployment"
     yield "deployment_id", words[0]

@@ -12,7 +12,6 @@ from streams.lifecycle.replica import ReplicaStatus
 from streams.rules.charging import held
 from streams.rules.context import Switches
 from streams.rules.decision import Note
-from streams.rules.rows import Instance, Replica
 from tests.scenarios.records import WHERE, Numbers, record
 from tests.scenarios.timeline import ORG, Step, read, to_clock
 from tests.scenarios.world import Mode, Sent, World
@@ -106,13 +105,13 @@ class Scenario:
         """B12 of every window and of their sum, and R5, after every step."""
         for rows in self.world.book.orgs.values():
             total = NO_FIGURES
-            owners: list[Replica | Instance] = [*rows.replicas.values(), *rows.instances.values()]
-            for owner in owners:
-                for window in rows.windows_of(owner):
-                    part = figures(window, self.world.as_of)
-                    assert part.unexplained_ms == 0, f"{window.window_id} {part}"
-                    assert min(part) >= 0, f"{window.window_id} {part}"
-                    total = Figures(*map(sum, zip(total, part, strict=True)))
+            windows = [window for replica in rows.replicas.values() for window in rows.windows_of(replica)]
+            windows += [window for instance in rows.instances.values() for window in rows.windows_of(instance)]
+            for window in windows:
+                part = figures(window, self.world.as_of)
+                assert part.unexplained_ms == 0, f"{window.window_id} {part}"
+                assert min(part) >= 0, f"{window.window_id} {part}"
+                total = Figures(*map(sum, zip(total, part, strict=True)))
             assert total.unexplained_ms == 0
             for deployment in rows.deployments.values():
                 running = [
@@ -129,7 +128,8 @@ def check_outputs(sent: Sequence[Sent]) -> None:
     orders: set[tuple[str, str]] = set()
     pieces: dict[tuple[str, str], list[tuple[int, int]]] = {}
     ids: set[tuple[str, str]] = set()
-    for topic, _, key, value in sent:
+    results: dict[tuple[str, str, str], bytes] = {}
+    for topic, _, key, value, raw in sent:
         if topic == "dead.letters":
             continue
         assert key == value["org_id"]
@@ -137,13 +137,17 @@ def check_outputs(sent: Sequence[Sent]) -> None:
             entity = (key, value["kind"], value["id"])
             changes[entity] = changes.get(entity, 0) + 1
             assert value["event_id"] == f"{value['kind']}:{value['id']}:{changes[entity]}"
+        elif topic == "command.results":
+            first = results.setdefault((key, value["command_id"], value["at"]), raw)
+            assert raw == first, "a command's result changed"
         elif topic == "execlet.orders":
+            assert (value["order"] == "submit_job") == ("model" in value)
             assert value["order_id"] == f"{value['replica_id']}:{value['order']}"
             assert (key, value["order_id"]) not in orders, "an order went out twice"
             orders.add((key, value["order_id"]))
         elif topic == "croesus.usage":
             start, end = parse_rfc3339(value["interval_start"]), parse_rfc3339(value["interval_end"])
-            assert value["id"] == f"{value['replica_id']}:{value['interval_start']}"
+            assert value["id"] == f"{_meter(value)}:{value['interval_start']}"
             assert (key, value["id"]) not in ids, "a usage id went out twice"
             ids.add((key, value["id"]))
             assert 0 < value["duration_ms"] == end - start <= 60_000
@@ -153,10 +157,20 @@ def check_outputs(sent: Sequence[Sent]) -> None:
         assert all(before[1] == after[0] for before, after in pairwise(intervals)), "a gap, or out of order"
 
 
+def _meter(value: dict[str, Any]) -> str:
+    match value["type"]:
+        case "dedicated_inference_running":
+            return str(value["replica_id"])
+        case "instance_gpu_running":
+            return f"{value['instance_id']}:gpu"
+        case _:
+            return f"{value['instance_id']}:disk"
+
+
 def tell(sent: Sequence[Sent]) -> Iterator[str]:
     """Outputs as a scenario has them; the usage events of one window in a row are one line."""
     usage: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for topic, timestamp, key, value in sent:
+    for topic, timestamp, key, value, _ in sent:
         name = "" if key == ORG else f"{key}/"
         match topic:
             case "lifecycle.changes":
@@ -170,6 +184,8 @@ def tell(sent: Sequence[Sent]) -> Iterator[str]:
             case "execlet.orders":
                 hardware = f" {value['model']} {value['gpu_type']}x{value['gpu_count']}" if "model" in value else ""
                 yield f"order {value['order']} {name}{value['replica_id']}{hardware}"
+            case "host.orders":
+                yield f"order {value['order']} {name}{value['instance_id']} attempt {value['attempt']}"
             case "croesus.usage":
                 usage.setdefault((name, value["window_id"]), []).append(value)
             case "dead.letters":

@@ -28,12 +28,13 @@ class Mode(StrEnum):
 
 
 class Sent(NamedTuple):
-    """An outbound record, its value parsed."""
+    """An outbound record, its value parsed, and as it was written."""
 
     topic: str
     timestamp: int
     key: str
     value: dict[str, Any]
+    raw: bytes
 
 
 class NotedLog(Log):
@@ -127,5 +128,5 @@ class World:
         for topic in OUTBOUND:
             records = self.driver.records(topic)
             for record in records[self._told[topic] :]:
-                yield Sent(topic, record.timestamp, (record.key or b"").decode(), record.json)
+                yield Sent(topic, record.timestamp, (record.key or b"").decode(), record.json, record.value or b"")
             self._told[topic] = len(records)
