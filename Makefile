@@ -49,6 +49,10 @@ test: setup ## every test (ARGS=… goes to pytest)
 	@$(PYTHON_BIN) tools/browser.py
 	.venv/bin/pytest -q --durations=10 $(ARGS)
 
+.PHONY: docs
+docs: setup ## the documents that are made from the code: AsyncAPI, JSON Schemas, OpenAPI, metrics, dashboard
+	@$(PYTHON_BIN) -m tools.docs
+
 .PHONY: bench
 bench: setup ## how fast, side by side with what a user would pick instead
 	@$(UP) kafka -- $(PYTHON_BIN) -m bench

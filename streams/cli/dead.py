@@ -71,7 +71,7 @@ def list_(
 
 
 @app.command("replay")
-def replay_(  # noqa: PLR0913 - an argument an option
+def replay_(  # noqa: PLR0913, PLR0917 - an argument an option
     reason: _REASON = None,
     topic: _TOPIC = None,
     partition: _PARTITION = None,
