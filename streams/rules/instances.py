@@ -59,7 +59,7 @@ def apply_trigger(
         send_order(turn, instance, move.order)
     if move.releases and reached_host:
         _release_gpus(turn, instance)
-    _heed_balance(turn, instance, trigger)
+    _heed_balance(turn, instance)
     return True
 
 
@@ -110,13 +110,16 @@ def stop_for_balance(turn: Turn, instance: Instance) -> None:
         release_if_idle(turn, instance)
 
 
-def _heed_balance(turn: Turn, instance: Instance, trigger: Trigger) -> None:
-    """What reaches running or stopped while the balance is empty does not stay as it is (I7)."""
+def _heed_balance(turn: Turn, instance: Instance) -> None:
+    """What reaches running or stopped while the balance is empty does not stay as it is (I7).
+
+    A stop that timed out stays in running: it is pending, and an empty balance adds nothing to it.
+    """
     if instance.state not in {InstanceState.RUNNING, InstanceState.STOPPED} or not balance_is_empty(turn):
         return
     if instance.state is InstanceState.STOPPED:
         release_if_idle(turn, instance)
-    elif trigger is not Timer.STOP_TIMED_OUT:
+    else:
         stop_for_balance(turn, instance)
 
 
