@@ -11,7 +11,7 @@ def floor_minute(at_ms: int) -> int:
 
 
 def cut(start_ms: int, end_ms: int, most: int) -> Iterator[tuple[int, int]]:
-    """[start, end) in pieces that end at clock minutes, oldest first, at most `most` of them; nothing when it is empty."""
+    """[start, end) in pieces that end at clock minutes, oldest first, at most `most` of them; none when it is empty."""
     while start_ms < end_ms and most > 0:
         piece_end = min(floor_minute(start_ms) + MINUTE_MS, end_ms)
         yield start_ms, piece_end

@@ -1,7 +1,7 @@
 """Money as exact integers: one currency unit is 10**18 atto (contract: at most 18 digits on each side of the point)."""
 
 SCALE_DIGITS = 18
-ATTO = 10**SCALE_DIGITS
+ATTO: int = 10**SCALE_DIGITS
 
 
 def to_atto(text: str) -> int:

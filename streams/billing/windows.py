@@ -75,7 +75,7 @@ class Window:
 
 
 class Figures(NamedTuple):
-    """A window's time, in ms. running = billed + pending + forgiven − overbilled, or a millisecond is unexplained (B12)."""
+    """A window's time, in ms: running = billed + pending + forgiven − overbilled, to the millisecond (B12)."""
 
     running_ms: int
     billed_ms: int
@@ -132,7 +132,7 @@ def finish(window: Window, now_ms: int) -> bool:
 
 
 def figures(window: Window, as_of_ms: int) -> Figures:
-    """Where the time of `window` stands, as of `as_of_ms` (B12); `forgiven` and `overbilled` from the close on (B6, B10)."""
+    """Where the time of `window` stands as of `as_of_ms` (B12); forgiven and overbilled from the close on (B6, B10)."""
     if window.ended_at is None:
         until = max(as_of_ms, window.billed_until)
         return Figures(until - window.opened_at, window.billed_ms, until - window.billed_until, 0, 0)

@@ -173,7 +173,7 @@ TRANSITIONS: dict[InstanceState, dict[Trigger, Move]] = {
     InstanceState.DESTROYED: {},
 }
 
-# What changes in running's row while a stop that timed out is still wanted (I1). A balance at zero adds nothing to it (I7).
+# What differs in running's row while a stop that timed out is still wanted (I1). An empty balance adds nothing (I7).
 _STOPPED_AT_ONCE = Move(InstanceState.STOPPED, passing=InstanceState.STOPPING)
 STOP_PENDING: dict[Trigger, Move | None] = {
     Report.STOP_CONFIRMED: _STOPPED_AT_ONCE,
@@ -196,12 +196,14 @@ MESSAGES: dict[str, str] = {
     Report.LAUNCH_FAILED: "The workload could not be brought up. Check the template's image and its credentials.",
     Report.START_REFUSED: "The host refused to resume the instance. Its disk is kept; start it again.",
     Report.START_UNREACHABLE: "The host could not be reached to resume the instance. Its disk is kept; start it again.",
-    Report.GPUS_UNAVAILABLE: "The instance's GPUs are in use or out of service on that machine. Its disk is kept; start it again later.",
+    Report.GPUS_UNAVAILABLE: "Its GPUs are taken or out of order on that machine. Its disk is kept; try again later.",
     Report.WORKLOAD_FAILED: "The workload failed.",
     Report.WORKLOAD_LOST: "The host lost track of the workload.",
     Report.WORKLOAD_COMPLETED: "The job ran to completion. Destroy the instance once its results are taken.",
     Report.WORKLOAD_GONE: "The container disappeared from the machine.",
-    Timer.STOP_TIMED_OUT: "The host did not confirm the stop within 30 minutes. The workload is still up and billed; the stop is being retried.",
+    Timer.STOP_TIMED_OUT: (
+        "The host did not confirm the stop within 30 minutes. It is still up and billed; the stop is being retried."
+    ),
     Timer.START_TIMED_OUT: "The host did not confirm the start within 30 minutes. Its disk is kept; start it again.",
 }
 

@@ -1,6 +1,6 @@
 """`lifecycle.changes`: every move of an entity is told once, numbered per entity (contract, "Out")."""
 
-from schemas.changes import LifecycleChange
+from schemas.changes import Kind, LifecycleChange
 from schemas.times import rfc3339
 from streams.rules.context import Turn
 from streams.rules.rows import Deployment, Instance, Replica
@@ -12,11 +12,13 @@ def tell(turn: Turn, entity: Deployment | Replica | Instance, before: str | None
     """Send the change of `entity` from `before` (None: it is new) to `after`; its row has changed with it."""
     entity.changes_made += 1
     turn.decision.put(entity)
+    code = message = None
+    kind: Kind
     match entity:
         case Deployment():
-            kind, code, message = "deployment", None, None
+            kind = "deployment"
         case Replica():
-            kind, code, message = "replica", None, None
+            kind = "replica"
         case Instance():
             kind, code, message = "instance", entity.error_code, entity.error_message
     change = LifecycleChange.model_construct(

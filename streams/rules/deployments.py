@@ -55,8 +55,8 @@ def stop(turn: Turn, command: StopDeployment) -> Refusal | str:
     if deployment is None:
         return Refusal(
             "NOT_FOUND",
-            f"deployment {command.deployment_id} is not known in org {command.org_id}; stop_deployment needs one that is "
-            f"created or paused",
+            f"deployment {command.deployment_id} is not known in org {command.org_id}; stop_deployment needs one "
+            f"that is created or paused",
         )
     if step(deployment.status, Trigger.STOP) is None:
         return Refusal(

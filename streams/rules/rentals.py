@@ -27,8 +27,8 @@ def deploy(turn: Turn, command: DeployInstance) -> Refusal | str:
     if len(turn.rows.held) >= MAX_INSTANCES:
         return Refusal(
             "INSTANCE_LIMIT",
-            f"instance {instance_id} does not exist; deploy_instance would be one more than the {MAX_INSTANCES} that org "
-            f"{turn.org_id} may hold: destroy one first",
+            f"instance {instance_id} does not exist; deploy_instance would be one more than the {MAX_INSTANCES} that "
+            f"org {turn.org_id} may hold: destroy one first",
         )
     profile = instance_profile(command.gpu_type, command.gpu_count)
     refusal = _unaffordable(

@@ -63,7 +63,7 @@ class Replica:
     """A replica (R1), with its open window where it has one.
 
     `last_health_check` is kept here only while no window is open: an open window has the current one (B2).
-    `meter_free_at`: the latest `ended_at` or `billed_until` of its closed windows; no later window opens before it (B1 D).
+    `meter_free_at`: the latest `ended_at` or `billed_until` of its closed windows; no later one opens before it (B1 D).
     """
 
     TABLE: ClassVar[str] = "replicas"
@@ -105,8 +105,8 @@ class OrderCount:
 class Instance:
     """An instance (I1), with its open window where a meter runs.
 
-    `entered_at`: when it came into its state (30 min, 1 h). `stop_pending`: a stop timed out and is asked for again (I1).
-    `ran`: it has been running before (I9). `*_free_at` as a replica's `meter_free_at`, per meter.
+    `entered_at`: when it came into its state (30 min, 1 h). `stop_pending`: a stop timed out, and is asked for
+    again (I1). `ran`: it has been running before (I9). `*_free_at` as a replica's `meter_free_at`, per meter.
     """
 
     TABLE: ClassVar[str] = "instances"
