@@ -1,6 +1,7 @@
 """`python -m sim fleet|croesus|demo`: the stand-ins, against any cluster that `KAFKA_BOOTSTRAP_SERVERS` names."""
 
 import asyncio
+import logging
 import os
 from collections.abc import Coroutine
 from dataclasses import replace
@@ -26,6 +27,9 @@ app = typer.Typer(
         "OBOL_PARTITIONS, OBOL_REPLICATION, OBOL_TIMESTAMPS and KAFKA_SECURITY_… as a worker does."
     ),
 )
+
+# The client warns of each retry, as after topics were made; a failure raises and is told in one line.
+logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
 
 Seed = Annotated[int, typer.Option(help="The same seed gives the same fleet.")]
 Orgs = Annotated[int, typer.Option(min=1, help="Orgs, named org-0001 and on.")]

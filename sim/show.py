@@ -39,7 +39,7 @@ def bill(croesus: Croesus, orgs: Iterable[str], found: Audit | None = None) -> T
             ),
             f"{account.events:,}",
             f"{account.amount.quantize(_CENT):,}",
-            f"{account.balance.quantize(_CENT):,}",
+            f"{account.balance.quantize(_CENT):,}" if account.paid_in else "",
         ]
         if found is not None:
             row += [minutes(found.orgs[org].pending_ms), minutes(found.orgs[org].forgiven_ms)]
