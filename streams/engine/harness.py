@@ -141,9 +141,12 @@ class ShardDriver:
 
     def run(self) -> None:
         """Apply and commit all there is, and what comes of it in other partitions."""
-        while self.feed():
+        busy = True
+        while busy:
+            busy = self.feed() > 0
+            # A shard stops, too, where a commit must come first.
             while self.step():
-                pass
+                busy = True
             self.commit()
 
     def feed(self, max_records: int | None = None) -> int:
