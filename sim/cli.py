@@ -16,6 +16,7 @@ from sim.demo import Demo
 from sim.dunning import Dunning
 from sim.kafka import Installation
 from sim.records import MINUTE_MS, TICK_DELAY_MS
+from sim.signals import ended_by_signals
 from topics.provision import ProvisionError
 
 app = typer.Typer(
@@ -141,10 +142,15 @@ def _installation() -> Installation:
 
 
 def _run(work: Coroutine[Any, Any, int | None]) -> int | None:
-    """Run to the end or to Ctrl-C; what Kafka says against it ends the program with one line."""
+    """Run to the end, or to Ctrl-C: then None. What Kafka says against it ends the program with one line."""
+
+    async def until_ended() -> int | None:
+        async with ended_by_signals():
+            return await work
+
     try:
-        return asyncio.run(work)
-    except KeyboardInterrupt:
+        return asyncio.run(until_ended())
+    except asyncio.CancelledError:
         return None
     except (KafkaError, ProvisionError, OSError, ValueError) as error:
         typer.echo(f"error: {error}", err=True)

@@ -1,7 +1,6 @@
 """`make demo`: a worker, two hours of a fleet in time-lapse, what they cost, and then the fleet live."""
 
 import asyncio
-import signal
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from sim.audit import Audit, audit
 from sim.cast import SPAN_MS, Cast
 from sim.kafka import Installation, Link, NotPassedError, link
 from sim.records import CURRENCY, TICK_DELAY_MS
+from sim.signals import ended_by_signals
 from sim.stage import HEARD, Stage
 from sim.worker import ROOT, Worker, WorkerError, worker
 from topics.provision import ProvisionError, provision
@@ -25,6 +25,7 @@ from topics.provision import ProvisionError, provision
 Result = TypeVar("Result")
 
 _LOGS: Final = ROOT / ".obol" / "demo"
+_INTERRUPTED: Final = 130
 _UNSET: Final = ("REDIS_URL", "OBOL_HTTP_TOKEN", "OBOL_ADVERTISED_URL", "OBOL_DATA_DIR", "OBOL_RETENTION_H")
 
 
@@ -40,13 +41,13 @@ class Demo:
     console: Console
 
     async def run(self) -> int:
-        """Play it to its end or to Ctrl-C; the exit code: 1 when a figure is wrong or something broke."""
+        """Play it; the exit code: 1 when a figure is wrong or something broke, 130 when it was ended early."""
         try:
-            async with _ended_by_signals(), self._topics():
+            async with ended_by_signals(), self._topics():
                 return await self._play()
         except asyncio.CancelledError:
-            self.console.print("Stopped: the fleet and its worker have ended.")
-            return 0
+            self.console.print("Stopped before its end.")
+            return _INTERRUPTED
         except (WorkerError, NotPassedError, ProvisionError, KafkaError, OSError) as error:
             self.console.print(f"The demo can't go on: {error}", style="red", markup=False)
             return 1
@@ -65,7 +66,9 @@ class Demo:
                 await _while_alive(child, self._time_lapse(cast, stage, wires))
                 found = await asyncio.to_thread(self._tell, cast, stage, child)
                 if not self.once:
-                    await _while_alive(child, self._live(cast, stage, wires))
+                    with suppress(asyncio.CancelledError):  # Ctrl-C is how it ends
+                        await _while_alive(child, self._live(cast, stage, wires, found))
+                    self.console.print("Stopping the fleet and its worker.")
                 return 1 if found.problems else 0
 
     def _environment(self) -> dict[str, str]:
@@ -118,7 +121,7 @@ class Demo:
         )
         return found
 
-    async def _live(self, cast: Cast, stage: Stage, wires: Link) -> None:
+    async def _live(self, cast: Cast, stage: Stage, wires: Link, found: Audit) -> None:
         self.console.print("The fleet lives on: a minute is billed each minute, until Ctrl-C.")
         booked = stage.croesus.verdicts["booked"]
         with self.console.status("") as status:
@@ -134,8 +137,10 @@ class Demo:
                         f"{CURRENCY} in all"
                     )
                     booked = events
-                while stage.croesus.refusals:
-                    self.console.print(stage.croesus.refusals.pop(), style="red", markup=False)
+                for refusal in stage.croesus.refusals:
+                    found.problems.append(refusal)
+                    self.console.print(refusal, style="red", markup=False)
+                stage.croesus.refusals.clear()
 
             await driver.live(stage, wires, cast.end_ms + TICK_DELAY_MS, ticking=True, after_second=after_second)
 
@@ -171,28 +176,6 @@ async def _while_alive(child: Worker, work: Coroutine[Any, Any, Result]) -> Resu
         doing.cancel()
         dying.cancel()
         await asyncio.gather(doing, dying, return_exceptions=True)
-
-
-@asynccontextmanager
-async def _ended_by_signals() -> AsyncIterator[None]:
-    """Cancel the task inside at the first Ctrl-C or SIGTERM; later ones change nothing, cleaning up takes its time."""
-    task = asyncio.current_task()
-    loop = asyncio.get_running_loop()
-    asked = False
-
-    def end() -> None:
-        nonlocal asked
-        if not asked and task is not None:
-            asked = True
-            task.cancel()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, end)
-    try:
-        yield
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
 
 
 async def _delete_topics(installation: Installation) -> None:
