@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tools.console import ROOT
 from tools.docs.asyncapi import asyncapi
+from tools.docs.diagrams import diagram_pages
 from tools.docs.grafana import dashboard
 from tools.docs.json_schemas import topic_schemas
 from tools.docs.metrics import metrics_page
@@ -26,6 +27,7 @@ def documents() -> dict[str, str]:
         "grafana-dashboard.json": _json(dashboard()),
         "docs/metrics.md": metrics_page(),
     }
+    made |= diagram_pages()
     return made | {f"{SCHEMAS}/{name}.json": _json(schema) for name, schema in topic_schemas().items()}
 
 

@@ -1,0 +1,36 @@
+"""The pages of the lifecycles say what the tables say."""
+
+import re
+
+import pytest
+
+from streams.lifecycle import deployment, instance, replica
+from tools.console import ROOT
+from tools.docs.diagrams import diagram_pages
+
+PAGES = diagram_pages()
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_is_what_its_table_makes(path: str) -> None:
+    assert (ROOT / path).read_text(encoding="utf-8") == PAGES[path], f"{path} is stale: run `make docs`"
+
+
+def test_no_page_is_left_of_a_lifecycle_that_is_no_more() -> None:
+    assert {f"docs/diagrams/{path.name}" for path in (ROOT / "docs/diagrams").iterdir()} == set(PAGES)
+
+
+@pytest.mark.parametrize(
+    ("page", "states"),
+    [
+        ("deployment", set(deployment.DeploymentStatus)),
+        ("instance", {*instance.InstanceState, "running_stop_pending"}),
+        ("replica", set(replica.ReplicaStatus)),
+    ],
+)
+def test_every_state_is_in_its_diagram_and_can_be_reached(page: str, states: set[str]) -> None:
+    arrows = re.findall(r"^    (\S+) --> ([^\s:]+)", PAGES[f"docs/diagrams/{page}.md"], re.MULTILINE)
+    reached = {"[*]"}
+    while more := {to for from_, to in arrows if from_ in reached} - reached:
+        reached |= more
+    assert reached - {"[*]"} == {str(state) for state in states}
