@@ -36,36 +36,23 @@ class Guard:
     The latter keeps a page of another site from reading along through a name of its own that leads here.
     """
 
-    def __init__(self, token: str | None, own_hosts: tuple[str, ...]) -> None:
+    def __init__(self, token: str | None) -> None:
         self._token = token.encode() if token else None
-        self._own_hosts = _LOOPBACK_NAMES | {host.lower() for host in own_hosts}
 
-    def check(self, request: web.Request) -> None:
-        """Raise a `Problem` unless the request may be answered."""
+    def check(self, request: web.Request, own_url: str) -> None:
+        """Raise a `Problem` unless the request may be answered by the worker that is reached at `own_url`."""
         if request.method not in _READING:
             raise Problem(
                 HTTPStatus.METHOD_NOT_ALLOWED,
                 f"{request.method} was asked; these views only read: GET or HEAD. Commands go through Kafka.",
             )
         if self._token is None:
-            self._check_host(request.host)
+            _check_host(request.host, own_url)
         elif not hmac.compare_digest(_given_token(request.headers.get("Authorization", "")), self._token):
             raise Problem(
                 HTTPStatus.UNAUTHORIZED,
                 "this worker asks for a token: send Authorization: Bearer <OBOL_HTTP_TOKEN>, "
                 "or in a browser give it as the password (any user name)",
-            )
-
-    def _check_host(self, host: str) -> None:
-        try:
-            name = urlsplit(f"//{host}").hostname or ""
-        except ValueError:
-            name = ""
-        if name not in self._own_hosts:
-            raise Problem(
-                HTTPStatus.MISDIRECTED_REQUEST,
-                "without OBOL_HTTP_TOKEN this worker answers only to its own names; "
-                "ask for 127.0.0.1 or the host of OBOL_ADVERTISED_URL, or set a token",
             )
 
 
@@ -80,6 +67,19 @@ def secure(response: web.StreamResponse) -> None:
         response.headers.add("WWW-Authenticate", 'Basic realm="obol", charset="UTF-8"')
     if response.status == HTTPStatus.METHOD_NOT_ALLOWED:
         response.headers["Allow"] = ", ".join(_READING)
+
+
+def _check_host(host: str, own_url: str) -> None:
+    try:
+        name = urlsplit(f"//{host}").hostname
+    except ValueError:
+        name = None
+    if name not in _LOOPBACK_NAMES and name != urlsplit(own_url).hostname:
+        raise Problem(
+            HTTPStatus.MISDIRECTED_REQUEST,
+            "without OBOL_HTTP_TOKEN this worker answers only to its own names; "
+            "ask for 127.0.0.1 or the host of OBOL_ADVERTISED_URL, or set a token",
+        )
 
 
 def _given_token(authorization: str) -> bytes:

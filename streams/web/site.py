@@ -5,8 +5,8 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 from aiohttp import web
 
@@ -16,9 +16,9 @@ from streams.billing.windows import WindowMeter
 from streams.lifecycle.deployment import DeploymentStatus
 from streams.lifecycle.instance import InstanceState
 from streams.rules.book import OrgBook
-from streams.rules.rows import Deployment, Instance
+from streams.rules.rows import Deployment, Instance, Replica
 from streams.web import explain as explaining
-from streams.web import shapes
+from streams.web import finding, shapes
 from streams.web.answers import (
     PROBLEM_TYPE,
     Problem,
@@ -28,10 +28,12 @@ from streams.web.answers import (
     prefers_html,
     unavailable,
 )
+from streams.web.finding import ReadModel
 from streams.web.forward import HOP_HEADER, Forwarder
 from streams.web.guard import Guard, secure
+from streams.web.history import History
 from streams.web.lookup import Lookup, NoLookup
-from streams.web.order import BadPage, Ordered, Orders, read_cursor, read_limit, write_cursor
+from streams.web.order import BadPage, Ordered, Orders, Place, read_cursor, read_limit, write_cursor
 from streams.web.shapes import View
 from streams.web.source import Shard, Source
 from streams.web.summary import Summaries, fleet, missing, smallest
@@ -39,6 +41,7 @@ from topics.partitioner import partition_of
 
 Json = dict[str, Any]
 Scrape = Callable[[str], Awaitable[tuple[bytes, str]]]
+STATIC = Path(__file__).parent / "static"
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", re.ASCII)
 _MAX_HISTORY = 20
@@ -71,22 +74,28 @@ class Site:
         token: str | None = None,
         lookup: Lookup | None = None,
         scrape: Scrape | None = None,
+        read_model: ReadModel | None = None,
     ) -> None:
         self.source = source
         self.summaries = Summaries(source)
         self._render = render
         self._lookup = lookup or NoLookup()
         self._scrape = scrape
+        self._files = _static_files()
         self._orders = Orders()
         self._forwarder = Forwarder(token)
-        own_host = urlsplit(source.own_url).hostname
-        self._guard = Guard(token, (own_host,) if own_host else ())
+        self._history = History(self._lookup)
+        self._read_model = read_model
+        self._guard = Guard(token)
 
     def mount(self, app: web.Application) -> None:
         """Add every path to `app`, and what stands before all of them."""
         routes: dict[str, View_] = {
             "/": self.fleet,
             "/partitions": self.partitions,
+            "/orgs": self.orgs,
+            "/search": self.search,
+            "/static/{name}": self.static,
             "/prices": self.prices,
             "/health": self.health,
             "/ready": self.ready,
@@ -120,7 +129,7 @@ class Site:
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
         try:
-            self._guard.check(request)
+            self._guard.check(request, self.source.own_url)
             response = await handler(request)
         except Problem as problem:
             response = self._problem(request, problem)
@@ -132,18 +141,21 @@ class Site:
         return response
 
     def _respond(self, request: web.Request, answer: Answer) -> web.Response:
-        if self._render is not None and prefers_html(request.headers.get("Accept", "")):
+        if self._wants_page(request):
             return self._page(answer.template, answer.value, answer.context | {"path": request.path}, answer.status)
         return as_json(answer.value, status=answer.status)
 
     def _problem(self, request: web.Request, problem: Problem) -> web.Response:
         body = problem.body(request.path)
-        if self._render is not None and prefers_html(request.headers.get("Accept", "")):
+        if self._wants_page(request):
             response = self._page("problem.html", body, {"path": request.path}, problem.status)
         else:
             response = as_json(body, PROBLEM_TYPE, problem.status)
         response.headers.update(problem.headers())
         return response
+
+    def _wants_page(self, request: web.Request) -> bool:
+        return self._render is not None and prefers_html(request.headers.get("Accept", ""))
 
     def _page(self, template: str, value: Json, context: Json, status: int) -> web.Response:
         assert self._render is not None
@@ -239,11 +251,7 @@ class Site:
     def _listed(
         self, request: web.Request, rows: OrgBook, name: str, table: dict[str, Any], keep: Callable[[Any], bool]
     ) -> tuple[list[Any], str | None]:
-        try:
-            limit = read_limit(request.query.get("limit"))
-            after = read_cursor(request.query.get("cursor"))
-        except BadPage as error:
-            raise bad_request(str(error)) from error
+        limit, after = _page_asked(request)
         page = self._orders.of(rows.org.org_id, name, table).page(limit, after, keep)
         return page.items, page.next
 
@@ -259,20 +267,30 @@ class Site:
     async def replica(self, request: web.Request) -> Answer | web.Response:
         """`/orgs/{org}/replicas/{id}`."""
 
-        def make(view: View, rows: OrgBook) -> Answer:
+        async def make(view: View, rows: OrgBook) -> Answer:
             row = _get(view, rows, "replica", rows.replicas, request)
-            return Answer("replica.html", _as_of(view, shapes.replica(view, rows, row)), {"org_id": rows.org.org_id})
+            value = _as_of(view, shapes.replica(view, rows, row))
+            return Answer("replica.html", value, await self._life(request, view, "replica", row))
 
         return await self._of_org(request, make)
 
     async def instance(self, request: web.Request) -> Answer | web.Response:
         """`/orgs/{org}/instances/{id}`."""
 
-        def make(view: View, rows: OrgBook) -> Answer:
+        async def make(view: View, rows: OrgBook) -> Answer:
             row = _get(view, rows, "instance", rows.instances, request)
-            return Answer("instance.html", _as_of(view, shapes.instance(view, rows, row)), {"org_id": rows.org.org_id})
+            value = _as_of(view, shapes.instance(view, rows, row))
+            return Answer("instance.html", value, await self._life(request, view, "instance", row))
 
         return await self._of_org(request, make)
+
+    async def _life(self, request: web.Request, view: View, kind: str, row: Replica | Instance) -> Json:
+        """What a page shows beside an entity: what happened to it. Programs read that in its topic."""
+        changes: list[Json] = []
+        if self._wants_page(request):
+            entity = f"{kind}:{row.row_id}"
+            changes = await self._history.of(view.partition, row.org_id, entity, row.changes_made, row.created_at)
+        return {"org_id": row.org_id, "history": changes}
 
     async def window(self, request: web.Request) -> Answer | web.Response:
         """`/orgs/{org}/windows/{window_id}`."""
@@ -338,9 +356,8 @@ class Site:
             for partition in range(self.source.partitions)
             if partition not in own
         }
-        urls = sorted({url for url in owners.values() if url is not None and url != self.source.own_url})
-        answers = await asyncio.gather(*(self._forwarder.ask(url, "/partitions") for url in urls))
-        others = {part["partition"]: part for found in answers if found is not None for part in found["items"]}
+        answers = await self._ask_others("/partitions")
+        others = {part["partition"]: part for found in answers for part in found["items"]}
         known = others | own
         return [
             known[partition] if partition in known else missing(partition, owners.get(partition))
@@ -349,11 +366,15 @@ class Site:
 
     async def fleet(self, request: web.Request) -> Answer | web.Response:
         """`/`: 503 while a partition is without its rows, for a sum over the others would be wrong."""
-        value = fleet(await self._parts(request), self.source.currency)
+        found = None
+        if self._read_model is not None:
+            found = await self._read_model.parts(self.source.partitions)
+        value = fleet(await self._parts(request) if found is None else found.items, self.source.currency)
+        value["read_model"] = None if found is None else {"age_ms": found.age_ms}
         if value["complete"]:
             return Answer("fleet.html", value)
         problem = unavailable("some partitions have not got all their rows yet; see partitions", **value)
-        if self._render is not None and prefers_html(request.headers.get("Accept", "")):
+        if self._wants_page(request):
             response = self._page("fleet.html", value, {"path": request.path}, problem.status)
             response.headers.update(problem.headers())
             return response
@@ -362,16 +383,79 @@ class Site:
     async def partitions(self, request: web.Request) -> Answer | web.Response:
         """`/partitions`: every partition's own numbers."""
         parts = await self._parts(request)
-        return Answer("partitions.html", {"items": parts, "next": None, "as_of": smallest(parts)})
+        return Answer("plain.html", {"items": parts, "next": None, "as_of": smallest(parts)})
+
+    async def orgs(self, request: web.Request) -> Answer | web.Response:
+        """`/orgs`: every org in order of its id, over all partitions."""
+        limit, after = _page_asked(request)
+        start = after[1] if after is not None else ""
+        told = await self._orgs_told(request, start, limit)
+        return Answer("orgs.html", told)
+
+    async def _orgs_told(self, request: web.Request, start: str, limit: int) -> Json:
+        if self._read_model is not None and HOP_HEADER not in request.headers:
+            found = await self._read_model.orgs(start, limit + 1)
+            if found is not None:
+                return _orgs_page(found.items, limit, {"as_of": found.as_of, "read_model": {"age_ms": found.age_ms}})
+        items, heads = finding.orgs(self.source, start, limit + 1), finding.heads(self.source)
+        if HOP_HEADER not in request.headers:
+            cursor = write_cursor((0, start))
+            for found_there in await self._ask_others(f"/orgs?limit={limit}&cursor={cursor}"):
+                items += found_there["items"]
+                heads += found_there["heads"]
+            self._all_present(heads)
+        items.sort(key=lambda item: item["org_id"])
+        return _orgs_page(items, limit, {"as_of": smallest(heads), "heads": heads, "read_model": None})
+
+    async def search(self, request: web.Request) -> Answer | web.Response:
+        """`/search?q=`: what has that id, or begins with it, in whatever org."""
+        asked = request.query.get("q", "").strip()
+        told: Json = {"q": asked, "items": [], "next": None, "as_of": _own_as_of(self.source), "read_model": None}
+        if not _ID.fullmatch(asked):
+            return Answer("search.html", told)
+        if self._read_model is not None and HOP_HEADER not in request.headers:
+            found = await self._read_model.search(asked, finding.MOST_FOUND)
+            if found is not None:
+                told |= {"items": found.items, "as_of": found.as_of, "read_model": {"age_ms": found.age_ms}}
+                return Answer("search.html", told)
+        items, heads = finding.search(self.source, asked), finding.heads(self.source)
+        if HOP_HEADER not in request.headers:
+            for found_there in await self._ask_others(f"/search?q={asked}"):
+                items += found_there["items"]
+                heads += found_there["heads"]
+            self._all_present(heads)
+        items.sort(key=lambda item: (item["id"] != asked, item["id"], item["org_id"]))
+        told |= {"items": items[: finding.MOST_FOUND], "as_of": smallest(heads), "heads": heads}
+        return Answer("search.html", told)
+
+    async def _ask_others(self, path: str) -> list[Json]:
+        own = {shard.partition for shard in self.source.shards()}
+        owners = {
+            self.source.owner_url(partition) for partition in range(self.source.partitions) if partition not in own
+        }
+        urls = sorted(url for url in owners if url is not None and url != self.source.own_url)
+        answers = await asyncio.gather(*(self._forwarder.ask(url, path) for url in urls))
+        return [answer for answer in answers if answer is not None]
+
+    def _all_present(self, heads: list[Json]) -> None:
+        """Raise unless every partition has answered with its rows: what is missing may be just what is looked for."""
+        there = {head["partition"] for head in heads if head["state"] == "ready"}
+        gone = [partition for partition in range(self.source.partitions) if partition not in there]
+        if gone:
+            raise unavailable(f"partitions {gone} have not got all their rows at the moment")
+
+    async def static(self, request: web.Request) -> Answer | web.Response:
+        """The pages' own style, script and sign."""
+        found = self._files.get(request.match_info["name"])
+        if found is None:
+            raise not_found(f"there is no {request.path}")
+        body, content_type = found
+        return web.Response(body=body, content_type=content_type, charset="utf-8")
 
     async def prices(self, request: web.Request) -> Answer | web.Response:
         """`/prices`: what is known of each profile, and since when; every worker knows all of them."""
         profiles = sorted(self.source.prices.history.items(), key=lambda known: (known[1][0].at_ms, known[0]))
-        try:
-            limit = read_limit(request.query.get("limit"))
-            after = read_cursor(request.query.get("cursor"))
-        except BadPage as error:
-            raise bad_request(str(error)) from error
+        limit, after = _page_asked(request)
         rest = [one for one in profiles if after is None or (one[1][0].at_ms, one[0]) > after]
         items, more = rest[:limit], len(rest) > limit
         last = items[-1] if items else None
@@ -384,7 +468,7 @@ class Site:
 
     async def health(self, _: web.Request) -> Answer | web.Response:
         """`/health`: the process is there and its loop turns."""
-        return Answer("health.html", {"status": "ok", "as_of": _own_as_of(self.source)})
+        return Answer("plain.html", {"status": "ok", "as_of": _own_as_of(self.source)})
 
     async def ready(self, _: web.Request) -> Answer | web.Response:
         """`/ready`: every assigned partition, which may be none, has its rows."""
@@ -397,7 +481,7 @@ class Site:
         if not value["ready"]:
             waiting = sum(not shard.ready for shard in shards)
             raise unavailable(f"{waiting} of {len(shards)} partitions are restoring their rows", **value)
-        return Answer("ready.html", value)
+        return Answer("plain.html", value)
 
     async def metrics(self, request: web.Request) -> Answer | web.Response:
         """`/metrics`, as Prometheus reads it."""
@@ -410,6 +494,18 @@ class Site:
 _ON_ORG_PAGE = 25
 
 
+_CONTENT_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+
+
+def _static_files() -> dict[str, tuple[bytes, str]]:
+    """All static files, by name: few, small, and read once."""
+    return {
+        path.name: (path.read_bytes(), _CONTENT_TYPES[path.suffix])
+        for path in sorted(STATIC.iterdir())
+        if path.suffix in _CONTENT_TYPES
+    }
+
+
 def _any(_: object) -> bool:
     return True
 
@@ -420,6 +516,23 @@ def _not_destroyed(row: Instance) -> bool:
 
 def _as_of(view: View, value: Json) -> Json:
     return value | {"as_of": rfc3339(view.as_of)}
+
+
+def _page_asked(request: web.Request) -> tuple[int, Place | None]:
+    """`?limit=` and `?cursor=`."""
+    try:
+        return read_limit(request.query.get("limit")), read_cursor(request.query.get("cursor"))
+    except BadPage as error:
+        raise bad_request(str(error)) from error
+
+
+def _orgs_page(items: list[Json], limit: int, told: Json) -> Json:
+    more = len(items) > limit
+    return {
+        "items": items[:limit],
+        "next": write_cursor((0, items[limit - 1]["org_id"])) if more else None,
+        **told,
+    }
 
 
 def _restoring(shard: Shard) -> Problem:

@@ -149,7 +149,7 @@ async def test_an_org_in_numbers() -> None:
     ("balance", "burning", "runway_s"),
     [("0", True, 0), ("-3", True, 0), ("-3", False, 0), (None, True, 0), (None, False, 0), ("10", False, None)],
 )
-async def test_runway_at_its_edges(balance: str | None, burning: bool, runway_s: int | None) -> None:
+async def test_runway_at_its_edges(*, balance: str | None, burning: bool, runway_s: int | None) -> None:
     world = World()
     world.price("11:00", "dedicated.h100.1x", "360")
     world.deploy("12:00", "acme", "chat")

@@ -9,6 +9,8 @@ import pytest
 from streams.web.answers import prefers_html
 from tests.unit.web.support import World, serving
 
+TOKEN = "s3cret"
+
 
 def fleet_of(orgs: int) -> World:
     world = World(partitions=6)
@@ -51,7 +53,7 @@ async def test_a_forwarded_request_is_not_forwarded_again() -> None:
 
 
 async def test_a_token_is_asked_for_and_passed_on() -> None:
-    async with serving(fleet_of(6), 2, token="s3cret") as workers:
+    async with serving(fleet_of(6), 2, token=TOKEN) as workers:
         for worker in workers:
             for path in ("/", "/health", "/orgs/org0"):
                 refused = await worker.get(path)
@@ -108,5 +110,5 @@ async def test_every_answer_is_secured() -> None:
         ("text/html, application/json", False),
     ],
 )
-def test_html_only_for_those_who_prefer_it(accept: str, html: bool) -> None:
+def test_html_only_for_those_who_prefer_it(*, accept: str, html: bool) -> None:
     assert prefers_html(accept) is html

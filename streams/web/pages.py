@@ -1,0 +1,122 @@
+"""JSON shapes as pages: Jinja2, autoescaped, and what its templates may call."""
+
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from streams.lifecycle.instance import TRANSITIONAL
+from streams.lifecycle.replica import ReplicaStatus
+from streams.web import timeline
+
+HERE = Path(__file__).parent
+
+
+_MOVING = {state.value for state in TRANSITIONAL} | {
+    ReplicaStatus.PENDING.value,
+    ReplicaStatus.PULLING.value,
+    ReplicaStatus.INITING.value,
+    ReplicaStatus.RESTARTING.value,
+    "restoring",
+}
+_GOOD = {"running", "created", "ready"}
+_BAD = {"failed", "error", "unknown"}
+_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000))
+
+
+def renderer() -> "Pages":
+    """The pages' environment, ready to render."""
+    return Pages()
+
+
+class Pages:
+    """Renders a template by name."""
+
+    def __init__(self) -> None:
+        self._env = Environment(
+            loader=FileSystemLoader(HERE / "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._env.filters.update(
+            clock=clock, duration=duration, number=number, shown=shown, tone=tone, words=words, moving=moving
+        )
+        self._env.globals.update(timeline=timeline.build)
+
+    def __call__(self, template: str, context: dict[str, Any]) -> str:
+        """The page as text."""
+        return self._env.get_template(template).render(context)
+
+
+def shown(text: object) -> Markup:
+    """Text of others, kept from reordering or breaking what stands around it; what can't be seen is named."""
+    parts = [
+        Markup('<span class="odd">U+{:04X}</span>').format(ord(char)) if _is_odd(char) else escape(char)
+        for char in str(text)
+    ]
+    return Markup("<bdi>{}</bdi>").format(Markup().join(parts))
+
+
+def _is_odd(char: str) -> bool:
+    """Control, format and surrogate characters, and line breaks: what a page shows as nothing, or by moving things."""
+    return unicodedata.category(char) in {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+
+def clock(text: str | None) -> Markup:
+    """An RFC 3339 time, short: seconds, and milliseconds where there are any; null is a dash."""
+    if text is None:
+        return Markup('<span class="none">–</span>')
+    millis = "" if text.endswith(".000Z") else text[19:23]
+    return Markup('<time datetime="{}">{}<span class="at"> {}{}</span></time>').format(
+        text, text[:10], text[11:19], millis
+    )
+
+
+def duration(ms: int | None) -> Markup:
+    """Milliseconds in words, exact: 1,890,000 → 31 min 30 s."""
+    if ms is None:
+        return Markup('<span class="none">–</span>')
+    sign, left = ("−", -ms) if ms < 0 else ("", ms)
+    parts = []
+    for unit, size in _UNITS:
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count:,} {unit}")
+    seconds, millis = divmod(left, 1_000)
+    if seconds or millis or not parts:
+        parts.append(f"{seconds}{f'.{millis:03}' if millis else ''} s")
+    return Markup('<span title="{:,} ms">{}{}</span>').format(ms, sign, " ".join(parts))
+
+
+def number(value: int | str | None) -> str:
+    """A count with thousands apart, or money as it is with its whole part so; null is a dash."""
+    if value is None:
+        return "–"
+    if isinstance(value, int):
+        return f"{value:,}"
+    whole, point, fraction = value.partition(".")
+    sign = "−" if whole.startswith("-") else ""
+    return f"{sign}{int(whole.lstrip('-')):,}{point}{fraction}"
+
+
+def words(name: str) -> str:
+    """A state's name as people write it: pulling_docker_image → pulling docker image."""
+    return name.replace("_", " ")
+
+
+def tone(state: str) -> str:
+    """What a state's badge looks like: good, bad, moving or quiet."""
+    if state in _MOVING:
+        return "moving"
+    if state in _GOOD:
+        return "good"
+    return "bad" if state in _BAD else "quiet"
+
+
+def moving(state: str) -> bool:
+    """Whether a state is on its way to another."""
+    return state in _MOVING
