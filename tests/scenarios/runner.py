@@ -12,7 +12,7 @@ from streams.lifecycle.replica import ReplicaStatus
 from streams.rules.charging import held
 from streams.rules.context import Switches
 from streams.rules.decision import Note
-from tests.scenarios.records import WHERE, Numbers, record
+from tests.scenarios.records import WHERE, record
 from tests.scenarios.timeline import ORG, Step, read, to_clock
 from tests.scenarios.world import Mode, Sent, World
 
@@ -26,7 +26,6 @@ class Scenario:
     def __init__(self, path: Path, mode: Mode) -> None:
         self.path = path
         self.world = World(mode)
-        self._numbers = Numbers()
 
     def play(self) -> None:
         """Play all of it."""
@@ -43,7 +42,7 @@ class Scenario:
         settings = [act for act in step.acts if act.words[0] not in WHERE]
         for act in settings:
             self._set(act.words)
-        sent = self.world.take([record(act, self._numbers) for act in step.acts if act not in settings])
+        sent = self.world.take([record(act, self.world.numbers) for act in step.acts if act not in settings])
         times = {act.at for act in step.acts}
         assert {message.timestamp for message in sent} <= times, "an output has the time of no record"
         told = [*tell(sent), *tell_counts(self.world.counts), *tell_notes(self.world.notes)]

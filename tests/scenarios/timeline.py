@@ -83,13 +83,14 @@ def read(path: Path) -> list[Step]:
         elif line.startswith("? "):
             steps[-1].state.append((number, line[2:]))
         elif line.startswith("& "):
-            steps[-1].acts += _acts(line[2:], steps[-1].acts[-1].at)
+            steps[-1].acts += acts(line[2:], steps[-1].acts[-1].at)
         else:
-            steps.append(Step(number, list(_acts(line, None))))
+            steps.append(Step(number, list(acts(line))))
     return steps
 
 
-def _acts(line: str, at: int | None) -> Iterator[Act]:
+def acts(line: str, at: int | None = None) -> Iterator[Act]:
+    """What one line of a timeline does; `at` is its time where it names none."""
     if many := _RANGE.fullmatch(line):
         # Within a topic offset decides, so these are written in the order in which they happen.
         yield from sorted(_many(to_ms(many[1]), to_ms(many[2]), many[3]), key=lambda act: act.at)

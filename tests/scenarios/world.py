@@ -11,7 +11,8 @@ from streams.limits import HOUR_MS
 from streams.rules.book import Book
 from streams.rules.context import Switches
 from streams.rules.decision import Decision
-from tests.scenarios.records import Record
+from tests.scenarios.records import Numbers, Record, record
+from tests.scenarios.timeline import acts
 from topics.catalogue import TOPICS
 
 OUTBOUND = [spec.name for spec in TOPICS.values() if spec.direction == "out"]
@@ -54,6 +55,7 @@ class World:
 
     def __init__(self, mode: Mode = Mode.STEADY) -> None:
         self.mode = mode
+        self.numbers = Numbers()
         self.driver = ShardDriver(max_run_records=1 if mode is Mode.SINGLE else 1_000)
         self.log = self.driver.log = NotedLog()
         self.sent: list[Sent] = []
@@ -91,14 +93,21 @@ class World:
             self.driver.retention_ms = retention_h * HOUR_MS
         self.driver.crash()
 
+    def do(self, *lines: str) -> list[Sent]:
+        """Take lines of a timeline one after the other; returns what the last one sent."""
+        sent: list[Sent] = []
+        for line in lines:
+            sent = self.take([record(act, self.numbers) for act in acts(line)])
+        return sent
+
     def take(self, records: Sequence[Record]) -> list[Sent]:
         """Apply and commit records that are there at the same time; returns what that sent."""
         if self.mode is Mode.RESTARTS:
             self.driver.crash()
-        for record in records:
-            key = record.key.encode() or None
-            partition = 0 if record.topic in {"croesus.prices", "obol.clock"} else None
-            self.driver.send(record.topic, record.value or None, record.timestamp, key, partition)
+        for each in records:
+            key = each.key.encode() or None
+            partition = 0 if each.topic in {"croesus.prices", "obol.clock"} else None
+            self.driver.send(each.topic, each.value or None, each.timestamp, key, partition)
         if self.mode is Mode.CRASHES:
             self.driver.feed()
             self.driver.step()
@@ -127,6 +136,6 @@ class World:
     def _new(self) -> Iterator[Sent]:
         for topic in OUTBOUND:
             records = self.driver.records(topic)
-            for record in records[self._told[topic] :]:
-                yield Sent(topic, record.timestamp, (record.key or b"").decode(), record.json, record.value or b"")
+            for each in records[self._told[topic] :]:
+                yield Sent(topic, each.timestamp, (each.key or b"").decode(), each.json, each.value or b"")
             self._told[topic] = len(records)

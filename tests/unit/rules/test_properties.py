@@ -1,0 +1,275 @@
+"""What holds of every log of deployments, in order or not, however it is read (B1 to B12, R5, C1, C4)."""
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import pairwise
+from random import Random
+from typing import NamedTuple
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.times import parse_rfc3339
+from streams.billing.windows import figures
+from streams.engine.harness import ShardDriver
+from tests.scenarios.records import Numbers, Record, record
+from tests.scenarios.runner import check_outputs
+from tests.scenarios.timeline import Act, to_ms
+from tests.scenarios.world import OUTBOUND, World
+
+START = to_ms("12:00")
+MINUTE = 60_000
+GRACE = 90_000
+RANKS = ["croesus.accounts", "user.commands", "inference.requests", "execlet.progress", "execlet.heartbeats"]
+REPLICAS = [f"{deployment}-r{n}" for deployment in ("d1", "d2", "d3") for n in (1, 2, 3)]
+
+EVENTS = st.one_of(
+    st.just(["tick"]),
+    st.just(["tick"]),
+    st.builds(lambda replica: ["beat", replica], st.sampled_from(REPLICAS)),
+    st.builds(lambda replica: ["healthy", replica], st.sampled_from(REPLICAS)),
+    st.builds(lambda replica: ["healthy", replica], st.sampled_from(REPLICAS[:4])),
+    st.builds(lambda replica: ["restarting", replica], st.sampled_from(REPLICAS)),
+    st.builds(
+        lambda callback, replica: [callback, replica],
+        st.sampled_from(["pulling", "server", "failed", "system_failure", "vm_crash"]),
+        st.sampled_from(REPLICAS),
+    ),
+    st.builds(lambda deployment: ["request", deployment], st.sampled_from(["d1", "d2", "d3"])),
+    st.builds(lambda deployment: ["stop", deployment], st.sampled_from(["d1", "d2", "d3"])),
+    st.sampled_from([["suspend"], ["reinstate"]]),
+    st.builds(
+        lambda profile, price: ["price", profile, price],
+        st.sampled_from(["dedicated.h100.1x", "dedicated.a100.2x"]),
+        st.sampled_from(["2.50", "3", "none"]),
+    ),
+)
+PAUSES = st.one_of(
+    st.just(0),
+    st.integers(1, 3),
+    st.integers(1, 200_000),
+    st.integers(1, 4).map(lambda n: n * 30_000),
+    st.integers(1, 3).map(lambda n: n * 50 * MINUTE),
+)
+STEPS = st.lists(st.tuples(PAUSES, EVENTS), min_size=5, max_size=60)
+
+BEGINNING = [
+    ["price", "dedicated.h100.1x", "2.50"],
+    ["price", "dedicated.a100.2x", "1.50"],
+    ["create", "d1"],
+    ["create", "d2", "min=2", "gpu=a100", "count=2", "idle=600"],
+    ["create", "d3", "serving=serverless", "min=0"],
+    ["healthy", "d1-r1"],
+]
+# Whatever was unpriced or suspended is over, everything is stopped, and the clock has time to catch up.
+END = [["price", "dedicated.h100.1x", "2.50"], ["price", "dedicated.a100.2x", "1.50"], ["reinstate"]]
+END += [["stop", deployment] for deployment in ("d1", "d2", "d3")]
+
+
+def log_of(steps: Sequence[tuple[int, list[str]]]) -> list[Record]:
+    """The steps as a log, in the contract's order."""
+    at, acts = START, [Act(START + n, "acme", words) for n, words in enumerate(BEGINNING)]
+    at += len(BEGINNING)
+    for pause, words in steps:
+        at += pause
+        acts.append(Act(at, "acme", words))
+    acts += [Act(at + 1 + n, "acme", words) for n, words in enumerate(END)]
+    minutes = (at - START) // MINUTE + 2
+    acts += [Act(at + MINUTE * (1 + n), "acme", ["tick"]) for n in range(minutes // 60 + 2)]
+    numbers = Numbers()
+    return sorted((record(act, numbers) for act in acts), key=_place)
+
+
+def _place(written: Record) -> tuple[int, int]:
+    ranks = ["croesus.prices", *RANKS, "obol.clock"]
+    return written.timestamp, ranks.index(written.topic)
+
+
+def write(driver: ShardDriver, records: Sequence[Record]) -> None:
+    for each in records:
+        partition = 0 if each.topic in {"croesus.prices", "obol.clock"} else None
+        driver.send(each.topic, each.value or None, each.timestamp, each.key.encode() or None, partition)
+
+
+def written(driver: ShardDriver) -> dict[str, list[tuple[int, bytes | None, bytes | None]]]:
+    return {topic: [(each.timestamp, each.key, each.value) for each in driver.records(topic)] for topic in OUTBOUND}
+
+
+def undisturbed(records: Sequence[Record]) -> ShardDriver:
+    driver = ShardDriver()
+    write(driver, records)
+    driver.run()
+    return driver
+
+
+@given(STEPS)
+@settings(max_examples=80, deadline=None)
+def test_the_bill_is_what_a_ledger_by_hand_would_say(steps: list[tuple[int, list[str]]]) -> None:
+    """Running time, read off the changes, capped by the heartbeats (B2, B3), cut at clock minutes (B4): no more."""
+    # One thing a millisecond: whether a heartbeat came before the end is then a matter of time alone.
+    records = log_of([(max(pause, 1), words) for pause, words in steps])
+    driver = undisturbed(records)
+
+    signs: dict[str, list[int]] = defaultdict(list)
+    for each in records:
+        fields = json.loads(each.value or b"{}")
+        if each.topic == "execlet.heartbeats" or fields.get("status") == "RUNNING":
+            signs[fields["replica_id"]].append(each.timestamp)
+    stretches: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    since: dict[str, int] = {}
+    for change in driver.values("lifecycle.changes"):
+        if change["kind"] != "replica" or change["id"].startswith("d3"):
+            continue
+        at = parse_rfc3339(change["at"])
+        if change["to"] == "running":
+            since[change["id"]] = at
+        elif change.get("from") == "running":
+            stretches[change["id"]].append((since.pop(change["id"]), at))
+    assert not since, "everything was stopped"
+
+    expected = []
+    for replica, intervals in stretches.items():
+        for start, end in intervals:
+            last = max([start, *(sign for sign in signs[replica] if start <= sign <= end)])
+            until = min(end, last + GRACE)
+            expected += [(f"{replica}:{piece[0]}", piece[1]) for piece in minutes_between(start, until)]
+    billed = [
+        (f"{each['replica_id']}:{parse_rfc3339(each['interval_start'])}", parse_rfc3339(each["interval_end"]))
+        for each in driver.values("croesus.usage")
+    ]
+    assert sorted(billed) == sorted(expected)
+
+
+def minutes_between(start: int, end: int) -> list[tuple[int, int]]:
+    marks = [at for at in range(start - start % MINUTE, end, MINUTE) if at > start]
+    return [piece for piece in pairwise([start, *marks, end]) if piece[0] < piece[1]]
+
+
+class Way(NamedTuple):
+    """How a log is read for a while: how many records are there, how many are fetched and applied, and what then."""
+
+    arrive: int
+    fetch: int
+    apply: int
+    then: str
+
+
+WAYS = st.lists(
+    st.builds(
+        Way,
+        st.integers(0, 20),
+        st.integers(1, 10),
+        st.integers(0, 12),
+        st.sampled_from(["commit", "commit", "nothing", "crash", "crash in commit"]),
+    ),
+    max_size=30,
+)
+
+
+@given(STEPS, WAYS, st.integers(1, 5))
+@settings(max_examples=80, deadline=None)
+def test_no_batch_and_no_crash_changes_a_byte(steps: list[tuple[int, list[str]]], ways: list[Way], run: int) -> None:
+    """B11, for every outbound topic."""
+    records = log_of(steps)
+    expected = written(undisturbed(records))
+
+    driver = ShardDriver(max_run_records=run)
+    # Prices are read to their end before anything else.
+    write(driver, [each for each in records if each.topic == "croesus.prices"])
+    rest = [each for each in records if each.topic != "croesus.prices"]
+    for way in ways:
+        now, rest = rest[: way.arrive], rest[way.arrive :]
+        write(driver, now)
+        driver.feed(way.fetch)
+        driver.step(way.apply)
+        match way.then:
+            case "commit":
+                driver.commit()
+            case "crash":
+                driver.crash()
+            case "crash in commit":
+                driver.crash_in_commit()
+    write(driver, rest)
+    driver.run()
+    assert written(driver) == expected
+
+
+@given(STEPS, st.randoms(use_true_random=False))
+@settings(max_examples=60, deadline=None)
+def test_records_that_come_twice_change_nothing(steps: list[tuple[int, list[str]]], random: Random) -> None:
+    """Duplicates, at once or later where an id tells (C1, C4): the same usage, changes and orders; the same results."""
+    records = log_of(steps)
+    expected = written(undisturbed(records))
+
+    again = []
+    for each in records:
+        again.append(each)
+        later = random.random()
+        if later < 0.3:
+            again.append(each)
+        elif later < 0.5 and each.topic in {"execlet.progress", "user.commands"}:
+            again.append(each._replace(timestamp=each.timestamp + int(later * 10_000_000)))
+    end = again[-1].timestamp
+    found = written(undisturbed(sorted((each for each in again if each.timestamp <= end), key=_place)))
+
+    for topic in ("lifecycle.changes", "execlet.orders"):
+        assert found[topic] == expected[topic]
+    # Twice the ticks are twice the pace of catching up (B5): the time of sending may differ, what is sent may not.
+    assert sorted(usage[2] or b"" for usage in found["croesus.usage"]) == sorted(
+        usage[2] or b"" for usage in expected["croesus.usage"]
+    )
+    assert {result[2] for result in found["command.results"]} == {result[2] for result in expected["command.results"]}
+
+
+@given(STEPS, st.lists(st.integers(-400_000, 0), min_size=70, max_size=70), st.integers(-10_000_000, 10_000_000))
+@settings(max_examples=80, deadline=None)
+def test_times_out_of_order_make_no_overlap_and_lose_nothing(
+    steps: list[tuple[int, list[str]]], shifts: list[int], as_of_shift: int
+) -> None:
+    """B1 D, B10, B12: whatever the times are, one record after the other."""
+    world = World()
+    ordered = log_of(steps)
+    for each, shift in zip(ordered, [*[0] * len(BEGINNING), *shifts, *[0] * len(ordered)], strict=False):
+        world.take([each._replace(timestamp=each.timestamp + shift)])
+        check_figures(world, as_of_shift)
+    check_outputs(world.sent)
+    rows = world.book.org("acme")
+    assert all(window.done for window in rows.closed.values())
+    assert rows.due_dedicated == []
+
+    pieces: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for topic, _, _, value, _ in world.sent:
+        if topic == "croesus.usage":
+            start, end = parse_rfc3339(value["interval_start"]), parse_rfc3339(value["interval_end"])
+            pieces[value["replica_id"]].append((start, end))
+    for intervals in pieces.values():
+        assert all(before[1] <= after[0] for before, after in pairwise(sorted(intervals))), "a ms was billed twice"
+    for replica in rows.replicas.values():
+        windows = sorted(rows.windows_of(replica), key=lambda window: int(window.window_id.rpartition(".w")[2]))
+        for before, after in pairwise(windows):
+            assert before.ended_at is not None
+            assert after.opened_at >= max(before.ended_at, before.opened_at)
+        for window in windows:
+            assert window.ended_at is not None
+            assert window.opened_at <= window.ended_at
+            mine = [piece for piece in pieces[replica.replica_id] if window.opened_at <= piece[0] < piece[1]]
+            mine = [piece for piece in mine if piece[1] <= max(window.billed_until, window.ended_at)]
+            assert sum(end - start for start, end in mine) == window.billed_ms
+
+
+def check_figures(world: World, shift: int) -> None:
+    rows = world.book.org("acme")
+    for replica in rows.replicas.values():
+        for window in rows.windows_of(replica):
+            for as_of in (world.as_of, world.as_of + shift, window.opened_at, window.billed_until):
+                part = figures(window, as_of)
+                assert part.unexplained_ms == 0, (window, as_of, part)
+                assert min(part) >= 0, (window, as_of, part)
+    for deployment in rows.deployments.values():
+        running = [
+            replica
+            for replica in rows.replicas.values()
+            if replica.deployment_id == deployment.deployment_id and replica.status == "running"
+        ]
+        assert deployment.current_replicas == len(running)
