@@ -1,6 +1,6 @@
 """What a profile costs at a time (contract, `croesus.prices`; rules B9, I6)."""
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
 DISK_PROFILE = "disk"
@@ -37,8 +37,9 @@ class Prices:
     def add(self, profile: str, record: PriceRecord) -> None:
         """Learn a price, or with None that there is none from then on."""
         records = self.history.setdefault(profile, [])
-        if not any(known.offset == record.offset for known in records):
-            insort(records, record, key=_when)
+        place = bisect_left(records, _when(record), key=_when)
+        if place == len(records) or _when(records[place]) != _when(record):
+            records.insert(place, record)
 
     def at(self, profile: str, now_ms: int) -> PriceRecord | None:
         """The record whose price holds at `now_ms`; None when the profile has no price then."""
