@@ -256,3 +256,25 @@ def test_the_burn_is_kept_through_restarts_and_equals_its_fresh_sum_at_every_tic
     # i1 to i8 were confirmed up to 12:30; i9 and i10 timed out at 12:32, and i9 was confirmed at 12:33
     assert [world.state(f"i{n}") for n in range(1, 11)] == ["stopped"] * 9 + ["running"]
     assert burn(world, "12:40") == to_atto("110")
+
+
+def test_a_refusal_says_what_it_is_about_and_what_would_mend_it() -> None:
+    world = World("150")
+    launched(world, "i")
+    messages = [
+        refusal(effect)[2]
+        for effect in (
+            world.deploy("i", at("12:01")),
+            world.deploy("j", at("12:01")),
+            world.deploy("k", at("12:01"), gpu_type="h100", gpu_count=2),
+            world.stop("nobody", at("12:01")),
+        )
+    ]
+    assert messages == [
+        "instance i is running already; deploy_instance needs an id never used before",
+        "instance j does not exist; deploy_instance needs a balance of one hour of everything, 202, and the balance of "
+        "org acme is 150: top it up, or stop something",
+        "instance k does not exist; deploy_instance needs a price for instance.h100.2x and there is none: publish one on "
+        "croesus.prices",
+        "instance nobody is not known in org acme; stop_instance needs one that is",
+    ]
