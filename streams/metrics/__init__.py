@@ -46,6 +46,7 @@ class Metrics:
         self._source = source
         self._redis_age_s = redis_age_s
         self._census: dict[int, Census] = {}
+        self._read: dict[int, int] = {}
         self._count_again_s = 0.0
         self._counting = asyncio.Lock()
         self.registry.register(PartitionCollector(source, self._census))
@@ -76,10 +77,18 @@ class Metrics:
                 registry=self.registry,
             )
 
-    def committed(self, *, seconds: float, records: int, rows: int, messages: int) -> None:
-        """Count a transaction that was committed: how long it took, and what was in it."""
+    def committed(self, shard: Shard, *, seconds: float, rows: int, messages: int) -> None:
+        """Count a transaction that was committed: how long it took, and what was in it.
+
+        How many records it applied is the difference that it made to the shard's counters, so a shard's first
+        transaction in this process says nothing of that.
+        """
+        read = sum(number for (kind, _), number in shard.counters.items() if kind == "read")
+        before = self._read.get(shard.partition)
+        if before is not None and before <= read:
+            self._commit_records.observe(read - before)
+        self._read[shard.partition] = read
         self._commit_seconds.observe(seconds)
-        self._commit_records.observe(records)
         self._commit_rows.observe(rows)
         self._commit_messages.observe(messages)
         self._last_commit.set_to_current_time()

@@ -1,7 +1,6 @@
 """Partitions as Prometheus wants them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
@@ -25,7 +24,7 @@ class PartitionCollector(Collector):
 
     def describe(self) -> Iterable[Metric]:
         """Name what `collect` gives, without reading anything."""
-        return chain(_counters().values(), _gauges().values())
+        return (*_counters().values(), *_gauges().values(), _refused(0))
 
     def collect(self) -> Iterable[Metric]:
         """Read every partition now."""
@@ -36,7 +35,12 @@ class PartitionCollector(Collector):
             census = self._census.get(shard.partition)
             if census is not None and shard.ready:
                 _add_census(gauges, str(shard.partition), census)
-        return chain(counters.values(), gauges.values())
+        return (*counters.values(), *gauges.values(), _refused(self._source.prices_refused))
+
+
+def _refused(prices: int) -> CounterMetricFamily:
+    says = "Bad records of croesus.prices, which were ignored; each worker reads all prices by itself."
+    return CounterMetricFamily("obol_prices_refused", says, value=prices)
 
 
 def _counters() -> Counters:

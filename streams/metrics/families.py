@@ -22,7 +22,10 @@ class Family:
 
 
 COUNTERS: Final[dict[str, Family]] = {
-    "applied": Family("obol_records_applied", "Records applied, ignored and duplicate ones included.", ("topic",)),
+    "read": Family(
+        "obol_records_read", "Records taken in: applied, ignored, duplicate, dead or rerouted ones.", ("topic",)
+    ),
+    "applied": Family("obol_records_applied", "Records that did what they are for.", ("topic",)),
     "ignored": Family("obol_records_ignored", "Good records that changed nothing.", ("reason",)),
     "dead": Family("obol_records_dead", "Records that became dead letters.", ("reason",)),
     "duplicate": Family("obol_records_duplicate", "Commands and events that had come before (C1, C4).", ("topic",)),
@@ -30,7 +33,7 @@ COUNTERS: Final[dict[str, Family]] = {
     "out_of_order": Family(
         "obol_records_out_of_order", "Records applied after one that follows them (B11).", ("topic",)
     ),
-    "usage_events": Family("obol_usage_events", "Usage events sent to Croesus (B4).", ("meter",)),
+    "usage": Family("obol_usage_events", "Usage events sent to Croesus (B4).", ("meter",)),
     "overbilled_ms": Family(
         "obol_overbilled_seconds", "Time billed beyond a window's end, at its close (B10).", ("meter",), per=1_000
     ),

@@ -59,5 +59,9 @@ class Source(Protocol):
     def prices(self) -> Prices:
         """Every price ever heard."""
 
+    @property
+    def prices_refused(self) -> int:
+        """Bad records of `croesus.prices` that were ignored since this worker began."""
+
     def shards(self) -> Sequence[Shard]:
         """List the assigned partitions, those that are still restoring too."""

@@ -132,9 +132,11 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         (
             Panel(
                 title="Records applied",
-                queries=((_rate("obol_records_applied_total", "topic"), "{{topic}}"),),
+                queries=(
+                    (_rate("obol_records_applied_total", "topic"), "{{topic}}"),
+                    (f'sum(rate(obol_records_read_total{{job=~"$job"}}[{_RATE}]))', "read in all"),
+                ),
                 unit="ops",
-                stacked=True,
             ),
             Panel(
                 title="Records ignored",
@@ -143,8 +145,11 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                 unit="ops",
             ),
             Panel(
-                title="Dead letters",
-                queries=((_rate("obol_records_dead_total", "reason"), "{{reason}}"),),
+                title="Dead letters, prices refused",
+                queries=(
+                    (_rate("obol_records_dead_total", "reason"), "{{reason}}"),
+                    (f'max(rate(obol_prices_refused_total{{job=~"$job"}}[{_RATE}]))', "price refused"),
+                ),
                 unit="ops",
             ),
             Panel(

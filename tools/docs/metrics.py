@@ -47,6 +47,7 @@ class _Nothing:
 
     switches = Switches()
     prices = Prices()
+    prices_refused = 0
 
     def shards(self) -> Sequence[Shard]:
         return ()

@@ -1,0 +1,295 @@
+"""What `/metrics` says, of books that the real rules filled."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from streams.metrics import Metrics, census, families
+from streams.rules.context import Switches
+from tests.unit.web.support import FakeShard, World
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from streams.billing.prices import Prices
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+class Source:
+    """A worker that has all partitions of a world."""
+
+    prices_refused = 0
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    @property
+    def switches(self) -> Switches:
+        return self.world.switches
+
+    @property
+    def prices(self) -> Prices:
+        return self.world.prices
+
+    def shards(self) -> Sequence[FakeShard]:
+        return self.world.all
+
+
+def _partition_first(label: tuple[str, str]) -> bool:
+    return label[0] != "partition"
+
+
+async def scraped(world: World, metrics: Metrics | None = None) -> dict[tuple[str, ...], float]:
+    """Every sample as (name, label values …) → value."""
+    body, content_type = await (metrics or Metrics(Source(world))).scrape()
+    assert content_type.startswith("text/plain")
+    return {
+        (sample.name, *(value for _, value in sorted(sample.labels.items(), key=_partition_first))): sample.value
+        for family in text_string_to_metric_families(body.decode())
+        for sample in family.samples
+    }
+
+
+def summed(samples: dict[tuple[str, ...], float], name: str, *labels: str) -> float:
+    """The sum over partitions of the samples of `name` with these other labels."""
+    return sum(value for key, value in samples.items() if key[0] == name and key[2:] == labels)
+
+
+async def test_totals_are_the_shards_own_and_keep_their_partition() -> None:
+    world = World(partitions=2)
+    world.all[1].counters.update(
+        {
+            ("read", "execlet.heartbeats"): 12,
+            ("applied", "execlet.heartbeats"): 7,
+            ("ignored", "backwards"): 2,
+            ("dead", "invalid"): 1,
+            ("duplicate", "user.commands"): 3,
+            ("rerouted", "host.reports"): 4,
+            ("out_of_order", "host.reports"): 5,
+            ("usage", "gpu"): 6,
+            ("overbilled_ms", "dedicated"): 1_500,
+            ("inference_requests", "count"): 9,
+        }
+    )
+    samples = await scraped(world)
+    assert samples["obol_records_read_total", "1", "execlet.heartbeats"] == 12
+    assert samples["obol_records_applied_total", "1", "execlet.heartbeats"] == 7
+    assert samples["obol_records_ignored_total", "1", "backwards"] == 2
+    assert samples["obol_records_dead_total", "1", "invalid"] == 1
+    assert samples["obol_records_duplicate_total", "1", "user.commands"] == 3
+    assert samples["obol_records_rerouted_total", "1", "host.reports"] == 4
+    assert samples["obol_records_out_of_order_total", "1", "host.reports"] == 5
+    assert samples["obol_usage_events_total", "1", "gpu"] == 6
+    assert samples["obol_overbilled_seconds_total", "1", "dedicated"] == 1.5
+    assert samples["obol_inference_requests_total", "1"] == 9
+    assert not [key for key in samples if key[0].startswith("obol_records") and key[1] == "0"]
+
+
+def test_everything_that_is_counted_anywhere_has_a_metric() -> None:
+    counted = set()
+    for path in (ROOT / "streams").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            match node:
+                case ast.Subscript(ast.Attribute(attr="counts"), ast.Tuple([ast.Constant(str(kind)), *_])):
+                    counted.add(kind)
+                case ast.Call(ast.Attribute(ast.Attribute(attr="position") | ast.Name("position"), "add"), args):
+                    counted |= {str(arg.value) for arg in args[:1] if isinstance(arg, ast.Constant)}
+    assert {"ignored", "duplicate", "overbilled_ms", "inference_requests", "dead", "rerouted", "read"} <= counted
+    assert counted <= families.COUNTERS.keys()
+
+
+async def test_lag_and_restoring() -> None:
+    world = World(partitions=3)
+    world.all[0].lag_records, world.all[0].lag_ms = 40, 2_500
+    world.all[1].lag_records = world.all[1].lag_ms = None
+    world.all[2].ready = False
+    world.all[2].restored_rows, world.all[2].restore_total = 30, 120
+    samples = await scraped(world)
+    assert samples["obol_lag_records", "0"] == 40
+    assert samples["obol_lag_seconds", "0"] == 2.5
+    assert ("obol_lag_records", "1") not in samples
+    assert ("obol_lag_seconds", "1") not in samples
+    assert [samples["obol_partition_ready", str(partition)] for partition in range(3)] == [1, 1, 0]
+    assert samples["obol_restored_records", "2"] == 30
+    assert samples["obol_restore_records", "2"] == 120
+    assert ("obol_orgs", "2") not in samples
+
+
+async def test_windows_stand_under_one_condition_each() -> None:
+    world = World(partitions=2)
+    world.price("11:00", "dedicated.h100.1x", "360")
+    world.deploy("12:00", "acme", "chat", min_replicas=3)
+    for number in (1, 2, 3):
+        world.healthy("12:00", "acme", f"chat-r{number}")
+    world.beat("12:04", "acme", "chat-r1")
+    world.tick("12:05")
+    # Of the three: one has a heartbeat not 90 s old, two have none since they ran. Horizon of those: 12:01 (B3).
+    samples = await scraped(world)
+    assert summed(samples, "obol_windows", "open") == 1
+    assert summed(samples, "obol_windows", "paused") == 2
+    assert sum(summed(samples, "obol_windows", condition) for condition in census.CONDITIONS) == 3
+    assert summed(samples, "obol_replicas", "running") == 3
+    assert summed(samples, "obol_replicas", "failed") == 0
+    assert summed(samples, "obol_deployments", "created") == 1
+    assert summed(samples, "obol_orgs") == 1
+    # Running: 3 × 5 min. Billed: 5 min, and twice 1 min; the rest is pending.
+    assert summed(samples, "obol_window_seconds", "running") == 900
+    assert summed(samples, "obol_window_seconds", "billed") == 300 + 60 + 60
+    assert summed(samples, "obol_window_seconds", "pending") == 480
+    assert summed(samples, "obol_window_seconds", "forgiven") == 0
+    assert summed(samples, "obol_unexplained_seconds") == 0
+
+
+@pytest.mark.parametrize(
+    ("switches", "priced", "condition"),
+    [
+        (Switches(billing_enabled=True), False, "unpriced"),
+        (Switches(), True, "billing_off"),
+        (Switches(billing_enabled=True, dry_run=True), True, "dry_run"),
+    ],
+)
+async def test_held_windows_say_why(switches: Switches, priced: bool, condition: str) -> None:  # noqa: FBT001
+    world = World(partitions=1, switches=switches)
+    world.price("11:00", "dedicated.h100.1x", "360")
+    world.deploy("12:00", "acme", "chat")
+    world.healthy("12:00", "acme", "chat-r1")
+    if not priced:
+        world.price("12:00:30", "dedicated.h100.1x", None)
+    world.tick("12:01")
+    samples = await scraped(world)
+    assert summed(samples, "obol_windows", condition) == 1
+    assert sum(summed(samples, "obol_windows", other) for other in census.CONDITIONS) == 1
+
+
+async def test_closed_with_something_left() -> None:
+    world = World(partitions=1)
+    world.price("11:00", "dedicated.h100.1x", "360")
+    world.deploy("12:00", "acme", "chat")
+    world.healthy("12:00", "acme", "chat-r1")
+    for minute in range(1, 75):
+        world.beat(f"{12 + minute // 60}:{minute % 60:02}", "acme", "chat-r1")
+    world.progress("13:15", "acme", "chat-r1", "SYSTEM_FAILURE")
+    # 75 minutes are owed and a record sends 60 events at most (B5); the last heartbeat, 13:14, covers all of it.
+    world.tick("13:16")
+    samples = await scraped(world)
+    assert summed(samples, "obol_windows", "closed_unfinished") == 1
+    assert summed(samples, "obol_window_seconds", "pending") == 15 * 60
+    world.tick("13:17")
+    samples = await scraped(world)
+    assert summed(samples, "obol_windows", "closed_unfinished") == 0
+    assert summed(samples, "obol_window_seconds", "billed") == 75 * 60
+
+
+async def test_unexplained_time_of_two_windows_does_not_cancel_out() -> None:
+    world = World(partitions=1)
+    world.price("11:00", "dedicated.h100.1x", "360")
+    world.deploy("12:00", "acme", "chat", min_replicas=2)
+    for number in (1, 2):
+        world.healthy("12:00", "acme", f"chat-r{number}")
+    world.tick("12:01")
+    rows = world.all[0].book.orgs["acme"].replicas
+    first, second = rows["chat-r1"].window, rows["chat-r2"].window
+    assert first is not None
+    assert second is not None
+    first.billed_ms += 1_000
+    second.billed_ms -= 1_000
+    samples = await scraped(world)
+    assert samples["obol_unexplained_seconds", "0"] == 2
+    assert samples["obol_unexplained_windows", "0"] == 2
+
+
+async def test_a_partition_that_left_is_not_told_of_any_more() -> None:
+    world = World(partitions=2)
+    world.deploy("12:00", "acme", "chat")
+    metrics = Metrics(Source(world))
+    assert ("obol_orgs", "0") in await scraped(world, metrics)
+    world.all = world.all[1:]
+    samples = await scraped(world, metrics)
+    assert not [key for key in samples if key[1:2] == ("0",) and key[0] != "obol_commit_records_bucket"]
+
+
+async def test_a_partition_that_came_is_counted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streams.metrics.CENSUS_PAUSE_S", 3_600.0)
+    world = World(partitions=1)
+    metrics = Metrics(Source(world))
+    assert (await scraped(world, metrics))["obol_orgs", "0"] == 0
+    world.deploy("12:00", "acme", "chat")
+    # Not yet counted anew …
+    assert (await scraped(world, metrics))["obol_orgs", "0"] == 0
+    # … but what is new is.
+    world.all.append(FakeShard(1))
+    assert (await scraped(world, metrics))["obol_orgs", "1"] == 0
+
+
+async def test_counting_gives_way_and_agrees_whatever_the_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(partitions=1)
+    world.price("11:00", "dedicated.h100.1x", "360")
+    for number in range(20):
+        world.deploy("12:00", f"org{number}", "chat", min_replicas=2)
+        world.healthy("12:00", f"org{number}", "chat-r1")
+        world.progress("12:03", f"org{number}", "chat-r1", "VM_CRASH")
+    whole = census.Census()
+    assert list(census.count(world.all[0], Source(world), whole)) == []
+    monkeypatch.setattr(census, "SLICE", 3)
+    sliced = census.Census()
+    assert len(list(census.count(world.all[0], Source(world), sliced))) > 10
+    assert sliced == whole
+    assert whole.orgs == 20
+    assert whole.replicas["failed"] == 20
+
+
+async def test_commits_and_ticks() -> None:
+    world = World(partitions=1)
+    shard = world.all[0]
+    metrics = Metrics(Source(world))
+    shard.counters["read", "execlet.heartbeats"] = 100
+    metrics.committed(shard, seconds=0.03, rows=5, messages=2)
+    shard.counters["read", "execlet.heartbeats"] = 160
+    shard.counters["read", "obol.clock"] = 1
+    metrics.committed(shard, seconds=0.3, rows=7, messages=0)
+    metrics.ticked(2.5)
+    metrics.ticked(-4.0)
+    samples = await scraped(world, metrics)
+    assert samples["obol_commit_duration_seconds_count",] == 2
+    assert samples["obol_commit_duration_seconds_sum",] == pytest.approx(0.33)
+    assert samples["obol_commit_duration_seconds_bucket", "0.05"] == 1
+    assert samples["obol_commit_records_count",] == 1
+    assert samples["obol_commit_records_sum",] == 61
+    assert samples["obol_commit_rows_sum",] == 12
+    assert samples["obol_commit_messages_sum",] == 2
+    assert samples["obol_tick_delay_seconds_sum",] == 2.5
+    assert samples["obol_tick_delay_seconds_bucket", "3.0"] == 2
+    assert samples["obol_commit_last_success_timestamp_seconds",] > 1_700_000_000
+
+
+async def test_redis_age() -> None:
+    world = World(partitions=1)
+    assert ("obol_redis_age_seconds",) not in await scraped(world)
+    ages: list[float | None] = [1.5, None]
+    metrics = Metrics(Source(world), redis_age_s=lambda: ages.pop(0))
+    assert (await scraped(world, metrics))["obol_redis_age_seconds",] == 1.5
+    unknown = (await scraped(world, metrics))["obol_redis_age_seconds",]
+    assert unknown != unknown  # noqa: PLR0124 - NaN
+
+
+async def test_openmetrics_for_who_prefers_it() -> None:
+    body, content_type = await Metrics(Source(World(partitions=1))).scrape("application/openmetrics-text")
+    assert content_type.startswith("application/openmetrics-text")
+    assert body.endswith(b"# EOF\n")
+
+
+async def test_names_follow_prometheus_practice() -> None:
+    metrics = Metrics(Source(World(partitions=1)), redis_age_s=lambda: None)
+    found = [family for family in metrics.registry.collect() if family.name.startswith("obol")]
+    assert len(found) > 25
+    for family in found:
+        assert re.fullmatch(r"obol(_[a-z]+)*", family.name), family.name
+        assert not re.search(r"_(ms|milliseconds|minutes|hours|count|sum|bucket|total)(_|$)", family.name), family.name
+        assert family.documentation.endswith("."), family.name
