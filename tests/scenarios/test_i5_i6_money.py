@@ -273,8 +273,8 @@ def test_a_refusal_says_what_it_is_about_and_what_would_mend_it() -> None:
     assert messages == [
         "instance i is running already; deploy_instance needs an id never used before",
         (
-            "instance j does not exist; deploy_instance needs a balance of one hour of everything, 202, and the balance "
-            "of org acme is 150: top it up, or stop something"
+            "instance j does not exist; deploy_instance needs a balance of one hour of everything, 202, and the "
+            "balance of org acme is 150: top it up, or stop something"
         ),
         (
             "instance k does not exist; deploy_instance needs a price for instance.h100.2x and there is none: publish "
