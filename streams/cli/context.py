@@ -4,7 +4,6 @@ import asyncio
 import os
 import time
 from collections.abc import Coroutine
-from functools import lru_cache
 from typing import Any, TypeVar
 
 from aiokafka.errors import KafkaError
@@ -17,7 +16,6 @@ from streams.settings import Settings
 Result = TypeVar("Result")
 
 
-@lru_cache(maxsize=1)
 def settings() -> Settings:
     """The installation's settings, from the same variables as a worker's. Raises `SettingError`."""
     return Settings.from_env(os.environ)

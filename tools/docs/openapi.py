@@ -45,7 +45,7 @@ _PARAMETERS: Json = {
         "description": "The `next` of the page before, unchanged.",
         "schema": {"type": "string"},
     },
-    "q": {"name": "q", "in": "query", "description": "How the id begins.", "schema": {"type": "string"}},
+    "q": {"name": "q", "in": "query", "description": "The id, or how it begins.", "schema": {"type": "string"}},
     "include_destroyed": {
         "name": "include_destroyed",
         "in": "query",
@@ -64,6 +64,8 @@ LISTS: dict[str, type[views.View]] = {
 ANSWERS: dict[str, type[views.View]] = {
     "/": views.Fleet,
     "/partitions": LISTS["PartitionList"],
+    "/orgs": views.OrgList,
+    "/search": views.SearchResult,
     "/prices": LISTS["PriceList"],
     "/health": views.Health,
     "/ready": views.Ready,
@@ -81,6 +83,8 @@ ANSWERS: dict[str, type[views.View]] = {
 _SUMMARIES = {
     "/": "The fleet: all partitions added up.",
     "/partitions": "Every partition's own numbers.",
+    "/orgs": "Every org, in order of its id.",
+    "/search": "What has an id, in whatever org.",
     "/prices": "What is known of each profile, and since when.",
     "/health": "Whether the process is there.",
     "/ready": "Whether all partitions of this worker have their rows.",
@@ -94,6 +98,7 @@ _SUMMARIES = {
     "/orgs/{org}/explain/{usage_id}": "Why a charge exists, or why a minute was not charged.",
 }
 _NOT_503 = {"/health", "/prices"}
+_PAGED = {"/orgs", "/prices", "/orgs/{org}/deployments", "/orgs/{org}/instances"}
 
 
 def openapi() -> Json:
@@ -123,7 +128,7 @@ def _get(path: str) -> Json:
     refs = {"401": "Token"}
     if "{org}" in path:
         refs |= {"404": "Unknown"}
-    if (name in LISTS and path != "/partitions") or "explain" in path:
+    if path in _PAGED or "explain" in path:
         refs |= {"400": "Wrong"}
     if path not in _NOT_503:
         refs |= {"503": "Later"}
@@ -177,9 +182,11 @@ def _parameters(path: str) -> Sequence[Json]:
         words = {"type": "string", "enum": [state.value for state in states]}
         found.append({"name": "status", "in": "query", "description": "Only these.", "schema": words})
         found.append({"$ref": "#/components/parameters/q"})
+    if path == "/search":
+        found.append({"$ref": "#/components/parameters/q"})
     if path == "/orgs/{org}/instances":
         found.append({"$ref": "#/components/parameters/include_destroyed"})
-    if _name(ANSWERS[path]) in LISTS and path != "/partitions":
+    if path in _PAGED:
         found += [{"$ref": "#/components/parameters/limit"}, {"$ref": "#/components/parameters/cursor"}]
     return found
 

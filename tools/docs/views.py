@@ -299,7 +299,60 @@ class Figures(View):
     unexplained: list[Unexplained] = Field(description="At most 20.")
 
 
-class Fleet(Figures, AsOf):
+class ReadModelAge(View):
+    """That an answer came from the Redis read model."""
+
+    age_ms: Count = Field(description="How long ago the oldest of it was written.")
+
+
+class FromReadModel(AsOf):
+    """An answer over all partitions."""
+
+    read_model: ReadModelAge | None = Field(description="null: from the workers' own tables.")
+
+
+class Head(View):
+    """A partition that was looked at."""
+
+    partition: Count
+    state: Literal["ready", "restoring"]
+    as_of: Rfc3339 | None
+
+
+class OrgInList(View):
+    """An org as lists have it."""
+
+    org_id: str
+    balance: Money | None
+    suspended: bool
+    running_replicas: Count
+    instances: Count = Field(description="Those that are not destroyed (I5).")
+
+
+class OrgList(Listed[OrgInList], FromReadModel):
+    """`/orgs`: every org, in order of its id."""
+
+    heads: list[Head] | None = Field(None, description="The partitions that were looked at.")
+
+
+class Found(View):
+    """Something with that id."""
+
+    kind: Literal["org", "deployment", "replica", "instance", "window"]
+    org_id: str
+    id: str
+    state: str | None
+    path: str = Field(description="Where its view is.")
+
+
+class SearchResult(Listed[Found], FromReadModel):
+    """`/search?q=`: what has that id in whatever org; at most 50."""
+
+    q: str
+    heads: list[Head] | None = Field(None, description="The partitions that were looked at.")
+
+
+class Fleet(Figures, FromReadModel):
     """`/`: all partitions added up."""
 
     complete: Literal[True]
