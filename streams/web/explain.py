@@ -101,7 +101,7 @@ def _in_window(view: View, window: Window, asked: Asked) -> Piece:
     if asked.start_ms < billed_to:
         end = min(end, billed_to)
         name = usage_id(_TYPES[window.meter], window.owner_id, start)
-        detail = f"Charged: {rfc3339(start)} to {rfc3339(end)} of window {window.window_id}, {_bound(window, end)}."
+        detail = f"Charged: {rfc3339(start)} to {rfc3339(end)} of window {window.window_id}; {_bound(window, end)}."
         return Piece(window, start, end, None, detail, event_id=name)
     start = max(start, billed_to)
     if window.ended_at is not None:
@@ -141,10 +141,10 @@ def _billed_to(window: Window) -> int:
 def _bound(window: Window, end: int) -> str:
     """What put the end where it is."""
     if end % MINUTE_MS == 0:
-        return "cut at the clock minute (B4)"
+        return "it ends with the clock minute (B4)"
     if window.ended_at == end:
-        return "which ended then"
-    return "90 s after its last heartbeat (B3)"
+        return "it ends where the window ended (B3)"
+    return "it ends 90 s after the last heartbeat (B3)"
 
 
 def _forgiven(window: Window, forgiven_from: int) -> str:

@@ -1,9 +1,9 @@
 """What is found without knowing its org: in the read model in one look-up, else in every worker's own tables."""
 
 from heapq import nsmallest
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
-from streams.rules.book import OrgBook
+from streams.readmodel import Looked, found_item, org_item
 from streams.web.shapes import time_or_null
 from streams.web.source import Source
 
@@ -12,18 +12,10 @@ Json = dict[str, Any]
 MOST_FOUND = 50
 
 
-class Looked(NamedTuple):
-    """What the read model holds: the items, up to when they are right, and how long ago they were written."""
-
-    items: list[Json]
-    as_of: str | None
-    age_ms: int
-
-
 class ReadModel(Protocol):
     """A copy of all partitions that answers in one look-up. None: it can't, or not well enough; ask the owners."""
 
-    async def parts(self, partitions: int) -> Looked | None:
+    async def parts(self) -> Looked | None:
         """The summary of every partition."""
 
     async def orgs(self, after: str, limit: int) -> Looked | None:
@@ -47,21 +39,9 @@ def heads(source: Source) -> list[Json]:
 
 def orgs(source: Source, after: str, limit: int) -> list[Json]:
     """This worker's orgs whose id comes after `after`, in order of their ids."""
-    ready = [shard for shard in source.shards() if shard.ready]
-    ids = nsmallest(limit, (org_id for shard in ready for org_id in shard.book.orgs if org_id > after))
-    books = {org_id: shard.book.orgs[org_id] for shard in ready for org_id in ids if org_id in shard.book.orgs}
-    return [org(books[org_id]) for org_id in ids]
-
-
-def org(rows: OrgBook) -> Json:
-    """An org in a list."""
-    return {
-        "org_id": rows.org.org_id,
-        "balance": rows.org.balance,
-        "suspended": rows.org.suspended,
-        "running_replicas": sum(row.current_replicas for row in rows.deployments.values()),
-        "instances": len(rows.held),
-    }
+    books = [shard.book for shard in source.shards() if shard.ready]
+    found = nsmallest(limit, ((org_id, at) for at, book in enumerate(books) for org_id in book.orgs if org_id > after))
+    return [org_item(books[at].orgs[org_id]) for org_id, at in found]
 
 
 def search(source: Source, asked: str) -> list[Json]:
@@ -72,21 +52,15 @@ def search(source: Source, asked: str) -> list[Json]:
             continue
         for org_id, rows in shard.book.orgs.items():
             if org_id.startswith(asked):
-                found.append(item("org", org_id, org_id, "suspended" if rows.org.suspended else None))
+                found.append(found_item("org", org_id, org_id, "suspended" if rows.org.suspended else None))
             if (deployment := rows.deployments.get(asked)) is not None:
-                found.append(item("deployment", org_id, asked, deployment.status.value))
+                found.append(found_item("deployment", org_id, asked, deployment.status.value))
             if (replica := rows.replicas.get(asked)) is not None:
-                found.append(item("replica", org_id, asked, replica.status.value))
+                found.append(found_item("replica", org_id, asked, replica.status.value))
             if (instance := rows.instances.get(asked)) is not None:
-                found.append(item("instance", org_id, asked, instance.state.value))
+                found.append(found_item("instance", org_id, asked, instance.state.value))
             if ".w" in asked and rows.window(asked) is not None:
-                found.append(item("window", org_id, asked, None))
+                found.append(found_item("window", org_id, asked, None))
             if len(found) >= MOST_FOUND:
                 return found
     return found
-
-
-def item(kind: str, org_id: str, entity_id: str, state: str | None) -> Json:
-    """Something found, and where its page is."""
-    path = f"/orgs/{org_id}" if kind == "org" else f"/orgs/{org_id}/{kind}s/{entity_id}"
-    return {"kind": kind, "org_id": org_id, "id": entity_id, "state": state, "path": path}

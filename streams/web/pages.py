@@ -66,13 +66,13 @@ def _is_odd(char: str) -> bool:
     return unicodedata.category(char) in {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
-def clock(text: str | None) -> Markup:
+def clock(text: str | None, *, millis: bool = True) -> Markup:
     """An RFC 3339 time, short: seconds, and milliseconds where there are any; null is a dash."""
     if text is None:
         return Markup('<span class="none">–</span>')
-    millis = "" if text.endswith(".000Z") else text[19:23]
+    fraction = text[19:23] if millis and not text.endswith(".000Z") else ""
     return Markup('<time datetime="{}">{}<span class="at"> {}{}</span></time>').format(
-        text, text[:10], text[11:19], millis
+        text, text[:10], text[11:19], fraction
     )
 
 

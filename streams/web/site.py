@@ -70,6 +70,7 @@ class Site:
         self,
         source: Source,
         *,
+        summaries: Summaries | None = None,
         render: Render | None = None,
         token: str | None = None,
         lookup: Lookup | None = None,
@@ -77,7 +78,7 @@ class Site:
         read_model: ReadModel | None = None,
     ) -> None:
         self.source = source
-        self.summaries = Summaries(source)
+        self.summaries = summaries or Summaries(source)
         self._render = render
         self._lookup = lookup or NoLookup()
         self._scrape = scrape
@@ -368,7 +369,7 @@ class Site:
         """`/`: 503 while a partition is without its rows, for a sum over the others would be wrong."""
         found = None
         if self._read_model is not None:
-            found = await self._read_model.parts(self.source.partitions)
+            found = await self._read_model.parts()
         value = fleet(await self._parts(request) if found is None else found.items, self.source.currency)
         value["read_model"] = None if found is None else {"age_ms": found.age_ms}
         if value["complete"]:

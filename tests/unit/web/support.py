@@ -156,6 +156,7 @@ class Worker:
         self.own_url = own_url
         self.partitions = world.partitions
         self.currency = world.currency
+        self.prices_refused = 0
 
     @property
     def switches(self) -> Switches:

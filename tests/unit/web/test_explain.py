@@ -150,7 +150,7 @@ async def test_a_minute_that_is_held(switches: Switches, price: str | None, held
 
 
 async def test_a_pause_a_catch_up_and_a_minute_that_is_still_open() -> None:
-    """Last heartbeat 12:01: billed to 12:02, then paused (B7); a heartbeat at 12:10 and a tick bill it all up to then."""
+    """Last heartbeat 12:01: billed to 12:02, then paused (B7); a heartbeat at 12:10 and a tick bill it all."""
     world = World()
     world.price("11:00", "dedicated.h100.1x", "360")
     world.deploy("12:00", "acme", "chat")

@@ -9,7 +9,7 @@ import pytest
 from streams.web.answers import prefers_html
 from tests.unit.web.support import World, serving
 
-TOKEN = "s3cret"
+TOKEN = "s3cret"  # noqa: S105 - of a test
 
 
 def fleet_of(orgs: int) -> World:
