@@ -16,7 +16,7 @@ def instance_profile(gpu_type: str, gpu_count: int) -> str:
     return f"instance.{gpu_type}.{gpu_count}x"
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class PriceRecord:
     """One record of `croesus.prices`: from `at_ms` on, the profile costs `price`; None: it has no price any more."""
 

@@ -17,6 +17,7 @@ from streams.rules.rows import Answer, Deployment, Instance, Org, Replica, Row, 
 
 _replica_id = attrgetter("replica_id")
 _window_id = attrgetter("window_id")
+_opened_at = attrgetter("opened_at")
 
 
 class OrgBook:
@@ -86,6 +87,16 @@ class OrgBook:
         open_window = owner.window if owner is not None else None
         return open_window if open_window is not None and open_window.window_id == window_id else None
 
+    @property
+    def is_blank(self) -> bool:
+        """Nothing is known of the org any more: it is as if it had never been heard of."""
+        org = self.org
+        return (
+            not any((self.deployments, self.replicas, self.instances, self.closed, self.answers, self.events))
+            and org.balance is None
+            and not org.suspended
+        )
+
     def table(self, name: str) -> dict[str, Any]:
         """The rows of one table by id; `orgs` has none here, an org's row never leaves."""
         tables: dict[str, dict[str, Any]] = {
@@ -108,7 +119,7 @@ class OrgBook:
         windows = [self.closed[window_id] for window_id in ids if window_id in self.closed]
         if owner.window is not None:
             windows.append(owner.window)
-        return sorted(windows, key=lambda window: (window.opened_at, window.window_id))
+        return sorted(windows, key=_opened_at)
 
     def profile(self, replica: Replica) -> str:
         """The price profile of a replica's hardware (B1)."""

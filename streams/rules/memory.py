@@ -31,8 +31,8 @@ def forget_expired(book: Book, now_ms: int, decision: Decision) -> None:
     """
     expired = sorted(book.expired(now_ms), key=lambda row: isinstance(row, Deployment))
     for row in expired:
-        rows = book.orgs[row.org_id]
-        if rows.table(row.TABLE).get(row.row_id) is not row:
+        rows = book.orgs.get(row.org_id)
+        if rows is None or rows.table(row.TABLE).get(row.row_id) is not row:
             continue
         if _is_owed(rows, row):
             book.expire_at(now_ms, row)
@@ -41,6 +41,8 @@ def forget_expired(book: Book, now_ms: int, decision: Decision) -> None:
             for window in rows.windows_of(row):
                 _remove(rows, window, decision)
         _remove(rows, row, decision)
+        if rows.is_blank:
+            del book.orgs[row.org_id]
 
 
 def _remove(rows: OrgBook, row: Row, decision: Decision) -> None:
