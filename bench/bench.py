@@ -1,0 +1,174 @@
+"""What every part works with: the installation, the fleet, the worker, and what was found so far."""
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from bench.child import BenchError, Child, child
+from bench.cluster import Cluster
+from bench.figures import Figure, Findings, Sample
+from bench.fleet import Fleet, Placed, count
+from bench.loader import Loader
+from bench.show import Show
+from bench.sizes import PARTITIONS, Sizes
+from streams.settings import Settings
+
+MINUTE_MS: Final = 60_000
+POLL_S: Final = 0.02
+DEADLINE_S: Final = 600.0
+
+_ASSIGNED: Final = "are this worker's, in generation"
+_AT_WORK: Final = "are at work"
+_LOGGED_AT: Final = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]")
+
+
+@dataclass(slots=True, kw_only=True)
+class Bench:
+    """One run. `minute_ms`: the minute in which the fleet starts; each tick is a minute later."""
+
+    sizes: Sizes
+    settings: Settings
+    cluster: Cluster
+    loader: Loader
+    show: Show
+    folder: Path
+    fleet: Fleet
+    minute_ms: int
+    found: Findings = field(default_factory=Findings)
+
+    def add(self, part: str, name: str, value: float, unit: str, **target: Any) -> None:
+        """Note a figure, and show it."""
+        figure = Figure(part, name, value, unit, **target)
+        self.found.add(figure)
+        self.show.figure(figure)
+
+    def environment(self) -> dict[str, str]:
+        """Give the settings of this installation, as variables."""
+        settings = self.settings
+        return {
+            "KAFKA_BOOTSTRAP_SERVERS": ",".join(settings.bootstrap_servers),
+            "CROESUS_HOST": settings.croesus_host or "",
+            "DEDICATED_BILLING_ENABLED": "1",
+            "OBOL_NAMESPACE": settings.namespace or "",
+            "OBOL_PARTITIONS": str(settings.partitions),
+            "OBOL_TIMESTAMPS": settings.timestamps,
+            "OBOL_CLOCK": settings.clock,
+            "OBOL_HTTP_PORT": str(settings.http_port),
+            "OBOL_DATA_DIR": str(self.folder / "worker"),
+            "REDIS_URL": "",
+        }
+
+    @contextmanager
+    def worker(self) -> Iterator["Worker"]:
+        """Run a worker; stopped at the end."""
+        log = self.folder / "worker.log"
+        arguments = ("-m", "faust", "-A", "streams.app", "worker", "--loglevel=info")
+        with child(arguments, "the worker", log, self.environment()) as process:
+            yield Worker(self, process)
+
+    async def write(self, topic: str, placed: Placed, at_ms: int, label: str | None = None) -> None:
+        """Write records, with progress where it takes long."""
+        if label is None:
+            await self.loader.load(topic, placed, at_ms)
+            return
+        with self.show.counting(label, count(placed)) as told:
+            await self.loader.load(topic, placed, at_ms, told)
+
+    async def until(self, condition: Callable[[], Any], process: Child, what: str) -> None:
+        """Wait until `condition`, asked again and again, holds. Raises `BenchError` when `process` has failed."""
+        end_s = time.monotonic() + DEADLINE_S
+        while not await condition():
+            process.check()
+            if time.monotonic() >= end_s:
+                msg = f"{what}: not after {DEADLINE_S:g} s; see {process.log}"
+                raise BenchError(msg)
+            await asyncio.sleep(POLL_S)
+
+
+class Worker:
+    """A running worker of Obol."""
+
+    def __init__(self, bench: Bench, process: Child) -> None:
+        self.process = process
+        self._bench = bench
+
+    async def ready(self) -> float:
+        """Wait until its partitions are at work; give the seconds from their assignment, by its log."""
+
+        async def at_work() -> bool:
+            return _AT_WORK in self.process.log.read_text(encoding="utf-8", errors="replace")
+
+        with self._bench.show.waiting("starting a worker"):
+            await self._bench.until(at_work, self.process, "the worker's start")
+        return restoring_s(self.process.log.read_text(encoding="utf-8", errors="replace"))
+
+    async def applied(self, topic: str, label: str | None = None) -> Sample:
+        """Wait until all that is in `topic` is committed; from the first commit seen to the last."""
+        bench = self._bench
+        name = bench.settings.topic(topic)
+        target = sum(await bench.cluster.ends(name, PARTITIONS))
+        first = await self._committed(name)
+        start = time.perf_counter(), self.process.cpu_s, first
+        now = start
+        is_moving = False
+
+        async def done() -> bool:
+            nonlocal start, now, is_moving
+            committed = await self._committed(name)
+            if committed > now[2]:
+                now = time.perf_counter(), self.process.cpu_s, committed
+                told(committed - first - shown[0])
+                shown[0] = committed - first
+                if not is_moving:
+                    is_moving = True
+                    start = now
+            return committed >= target
+
+        shown = [0]
+        with bench.show.counting(label or topic, target - first) as told:
+            await bench.until(done, self.process, f"{topic} read to its end")
+        return Sample(now[2] - start[2], now[0] - start[0], now[1] - start[1])
+
+    async def timed(self, topic: str, placed: Placed, at_ms: int, work: int, label: str | None = None) -> Sample:
+        """Write records to an idle worker, and wait until they are committed; `work` is what the sample counts."""
+        bench = self._bench
+        name = bench.settings.topic(topic)
+        before = time.perf_counter(), self.process.cpu_s
+        await bench.write(topic, placed, at_ms, label)
+        target = sum(await bench.cluster.ends(name, PARTITIONS))
+
+        async def done() -> bool:
+            return await self._committed(name) >= target
+
+        await bench.until(done, self.process, f"{topic} read to its end")
+        return Sample(work, time.perf_counter() - before[0], self.process.cpu_s - before[1])
+
+    async def _committed(self, name: str) -> int:
+        return sum(await self._bench.cluster.committed(self._bench.settings.app_id, name, PARTITIONS))
+
+
+def restoring_s(log: str) -> float:
+    """Read off a worker's log how long it took from the last assignment until it was at work."""
+    assigned = at_work = None
+    for line in log.splitlines():
+        if _ASSIGNED in line:
+            assigned = _logged_at(line)
+        elif _AT_WORK in line:
+            at_work = _logged_at(line)
+    if assigned is None or at_work is None or at_work < assigned:
+        raise BenchError("the worker's log does not say when it got its partitions and when they were at work")
+    return (at_work - assigned).total_seconds()
+
+
+def _logged_at(line: str) -> datetime:
+    found = _LOGGED_AT.match(line)
+    if found is None:
+        msg = f"a line of the worker's log has no time: {line}"
+        raise BenchError(msg)
+    return datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S,%f")  # noqa: DTZ007 - only differences are taken

@@ -1,0 +1,53 @@
+"""Web pages of a whole fleet: how long a page takes, from request to last byte, as a program and as a person asks."""
+
+import asyncio
+import http.client
+import time
+from statistics import median
+from typing import Final
+
+from bench.bench import Bench
+from bench.child import BenchError
+from bench.fleet import BIG_ORG
+
+PART: Final = "pages"
+TARGET_MS: Final = 300.0
+
+_OK: Final = 200
+_TIMEOUT_S: Final = 60
+_KINDS: Final = {"JSON": "application/json", "HTML": "text/html"}
+
+
+async def measure(bench: Bench) -> None:
+    """Load each page again and again, from the running worker."""
+    bench.show.part(f"Web pages, with {bench.fleet.replicas:,} replicas")
+    deployment = next(deployment for org, deployment in bench.fleet.deployments if org == BIG_ORG)
+    pages = {
+        "fleet": "/",
+        "largest org": f"/orgs/{BIG_ORG}",
+        "its deployments": f"/orgs/{BIG_ORG}/deployments",
+        "a deployment": f"/orgs/{BIG_ORG}/deployments/{deployment}",
+        "a replica": f"/orgs/{BIG_ORG}/replicas/{deployment}-r1",
+    }
+    for page, path in pages.items():
+        for kind, accept in _KINDS.items():
+            times_ms = await asyncio.to_thread(_load, bench.settings.http_port, path, accept, bench.sizes.page_loads)
+            bench.add(PART, f"{page}, {kind}", median(times_ms), "ms", target=TARGET_MS, better="less")
+            bench.add(PART, f"{page}, {kind}, slowest", max(times_ms), "ms")
+
+
+def _load(port: int, path: str, accept: str, times: int) -> list[float]:
+    taken_ms = []
+    for _ in range(times):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT_S)
+        start_s = time.perf_counter()
+        connection.request("GET", path, headers={"Accept": accept})
+        answer = connection.getresponse()
+        body = answer.read()
+        taken_ms.append((time.perf_counter() - start_s) * 1_000)
+        connection.close()
+        if answer.status != _OK or not (answer.headers["Content-Type"] or "").startswith(accept):
+            got = f"{answer.status}, {answer.headers['Content-Type']}: {body[:200]!r}"
+            msg = f"{path} as {accept} was answered with {got}"
+            raise BenchError(msg)
+    return taken_ms

@@ -1,0 +1,40 @@
+"""The ceiling: aiokafka reads a topic to its end, and nothing is done with it.
+
+Run by the bench as `python -m bench.raw TOPIC PARTITIONS RECORDS`; the last line it prints is how long it took, in
+seconds, and how much CPU time.
+"""
+
+import asyncio
+import sys
+import time
+from typing import Final
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from streams.settings import Settings
+
+MAX_POLL_RECORDS: Final = 5_000
+
+
+async def read(topic: str, partitions: int, records: int) -> tuple[float, float]:
+    """Read `records` records; from the first to the last, give the wall time and the CPU time, in seconds."""
+    consumer = AIOKafkaConsumer(
+        **Settings.load_or_exit().kafka_client_options(), enable_auto_commit=False, auto_offset_reset="earliest"
+    )
+    await consumer.start()
+    try:
+        places = [TopicPartition(topic, partition) for partition in range(partitions)]
+        consumer.assign(places)
+        await consumer.seek_to_beginning(*places)
+        wall_s, cpu_s = time.perf_counter(), time.process_time()
+        left = records
+        while left > 0:
+            found = await consumer.getmany(timeout_ms=1_000, max_records=MAX_POLL_RECORDS)
+            left -= sum(map(len, found.values()))
+        return time.perf_counter() - wall_s, time.process_time() - cpu_s
+    finally:
+        await consumer.stop()
+
+
+if __name__ == "__main__":
+    print(*asyncio.run(read(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))))

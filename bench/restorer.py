@@ -1,0 +1,61 @@
+"""One worker's rows without the worker: `python -m bench.restorer FILE TABLE`, of rows written by `write_rows`.
+
+The last line it prints: how many rows, the seconds of CPU time that reading them back took, and the bytes of memory
+that they hold.
+"""
+
+import gc
+import os
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from streams.billing.prices import Prices
+from streams.engine.shard import Shard
+from streams.rules.context import Switches
+
+_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+
+
+def write_rows(path: Path, rows: Iterable[tuple[bytes, bytes]]) -> int:
+    """Write a table's (key, value) pairs, as its changelog has them, to a file; returns how many."""
+    count = 0
+    with path.open("wb") as out:
+        for key, value in rows:
+            out.write(key + b"\t" + value + b"\n")  # neither holds a tab or a newline: ids and compact JSON
+            count += 1
+    return count
+
+
+def restore(path: Path, table: str) -> Shard:
+    """Read them back into a shard, as after a start."""
+    shard = Shard(0, partitions=1, prices=Prices(), switches=Switches(True, False), retention_ms=0, patience_s=0)
+    with path.open("rb") as lines:
+        for line in lines:
+            key, _, value = line.rstrip(b"\n").partition(b"\t")
+            shard.restore(table, key, value)
+    shard.start({})
+    return shard
+
+
+def _rss_bytes() -> int:
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * _PAGE_BYTES
+
+
+def main(path: Path, table: str) -> None:
+    """Measure and print."""
+    msgspec.json.encode({})
+    before = _rss_bytes()
+    started_s = time.process_time()
+    shard = restore(path, table)
+    cpu_s = time.process_time() - started_s
+    print(shard.restored_rows, cpu_s, _rss_bytes() - before)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,31 @@
+"""The usual way with Faust: an agent that parses each heartbeat and keeps its replica's last one in a table.
+
+Run by the bench as `faust -A bench.stock worker`. Faust's defaults throughout; no rules, no bill, at-least-once.
+"""
+
+import os
+from typing import Any
+
+import faust
+from faust.types import StreamT
+
+from schemas.heartbeats import Heartbeat
+
+app = faust.App(
+    os.environ["BENCH_APP_ID"],
+    broker=[f"kafka://{server}" for server in os.environ["KAFKA_BOOTSTRAP_SERVERS"].split(",")],
+    topic_partitions=int(os.environ["BENCH_PARTITIONS"]),
+    consumer_auto_offset_reset="earliest",
+    datadir=os.environ["BENCH_DATA_DIR"],
+    web_enabled=False,
+)
+heartbeats: Any = app.topic(os.environ["BENCH_TOPIC"], value_serializer="raw")
+last_health_check: Any = app.Table("last_health_check")
+
+
+@app.agent(heartbeats)
+async def keep(stream: StreamT[bytes]) -> None:
+    """Note when each replica was last heard of."""
+    async for event in stream.events():
+        heartbeat = Heartbeat.model_validate_json(event.value)
+        last_health_check[heartbeat.replica_id] = event.message.timestamp
