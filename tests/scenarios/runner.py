@@ -20,6 +20,14 @@ from tests.scenarios.world import Mode, Sent, World
 KINDS = {"deployment": 0, "replica": 0, "instance": 0, "result": 1, "order": 2, "usage": 3, "dead": 4}
 
 
+# The fields of the contract; an instance's change may say what went wrong, a refusal its code.
+USAGE_FIELDS = {"id", "type", "org_id", "window_id", "profile", "quantity", "duration_ms"}
+USAGE_FIELDS |= {"interval_start", "interval_end"}
+CHANGE_FIELDS = {"event_id", "org_id", "kind", "id", "to", "reason", "at"}
+RESULT_FIELDS = {"command_id", "org_id", "outcome", "status", "message", "at"}
+ORDER_FIELDS = {"order_id", "org_id", "order"}
+
+
 class Scenario:
     """One scenario being played."""
 
@@ -133,18 +141,25 @@ def check_outputs(sent: Sequence[Sent]) -> None:
             continue
         assert key == value["org_id"]
         if topic == "lifecycle.changes":
+            wrong = {"error_code", "error_message"} if value["kind"] == "instance" else set()
+            assert set(value) - wrong - {"from"} == CHANGE_FIELDS
             entity = (key, value["kind"], value["id"])
             changes[entity] = changes.get(entity, 0) + 1
             assert value["event_id"] == f"{value['kind']}:{value['id']}:{changes[entity]}"
         elif topic == "command.results":
+            assert set(value) - {"target"} == RESULT_FIELDS | ({"code"} if value["outcome"] == "rejected" else set())
             first = results.setdefault((key, value["command_id"], value["at"]), raw)
             assert raw == first, "a command's result changed"
         elif topic == "execlet.orders":
-            assert (value["order"] == "submit_job") == ("model" in value)
+            job = {"model", "gpu_type", "gpu_count"} if value["order"] == "submit_job" else set()
+            assert set(value) == ORDER_FIELDS | {"deployment_id", "replica_id"} | job
             assert value["order_id"] == f"{value['replica_id']}:{value['order']}"
             assert (key, value["order_id"]) not in orders, "an order went out twice"
             orders.add((key, value["order_id"]))
         elif topic == "croesus.usage":
+            dedicated = value["type"] == "dedicated_inference_running"
+            assert set(value) == USAGE_FIELDS | ({"deployment_id", "replica_id"} if dedicated else {"instance_id"})
+            assert value["quantity"] == 1 or value["type"] == "instance_disk_stopped"
             start, end = parse_rfc3339(value["interval_start"]), parse_rfc3339(value["interval_end"])
             assert value["id"] == f"{_meter(value)}:{value['interval_start']}"
             assert (key, value["id"]) not in ids, "a usage id went out twice"
