@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import typer
 
 from streams.cli import dead, send, show, tail, topics
-from streams.cli.failure import EXIT_BROKEN_PIPE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, Failure
+from streams.cli.failure import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, Failure
 from streams.cli.groups import group
 from streams.settings import SettingError
 
@@ -51,7 +51,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # Who read us has seen enough. What is still buffered must not raise once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_BROKEN_PIPE
+        return EXIT_FAILED
     return code if isinstance(code, int) else 0
 
 

@@ -34,11 +34,7 @@ from topics.catalogue import (
     TopicSpec,
 )
 
-app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="Send a record, judged by the schemas first.",
-)
+app = group("Send a record, judged by the schemas first.")
 
 Extra = Mapping[str, tuple[Any, Any]]
 

@@ -74,7 +74,7 @@ def _org_of(kind: str, row_id: str, url: str | None, timeout_s: float) -> str:
         case [org_id]:
             return str(org_id)
         case []:
-            raise Failure(f"no org has a {kind} {printable(row_id)!r}; it may have left after the retention")
+            raise Failure(f"{kind} {printable(row_id)!r} is in no org; it may have left after the retention")
         case _:
             raise Failure(f"{kind} {row_id} is in {len(orgs)} orgs: add --org, one of {printable(', '.join(orgs))}")
 

@@ -1,0 +1,128 @@
+"""What every command does alike: help, usage errors, exit codes, a closed pipe, completion."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.unit.cli.obol import obol
+from tools.console import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+GROUPS = ["send", "send command", "send report", "tail", "show", "topics", "dead"]
+COMMANDS = [
+    *(f"send command {name}" for name in ("create_deployment", "stop_deployment", "deploy_instance")),
+    *(f"send command {name}" for name in ("start_instance", "stop_instance", "destroy_instance")),
+    *(f"send report {name}" for name in ("launch_failed", "workload_up", "teardown_finished")),
+    *(
+        f"send {name}"
+        for name in ("progress", "heartbeat", "request", "balance", "suspend", "reinstate", "price", "tick")
+    ),
+    *(f"tail {name}" for name in ("usage", "changes", "results", "orders", "dead")),
+    *(f"show {name}" for name in ("org", "deployment", "replica", "instance", "window")),
+    "explain",
+    *(f"topics {name}" for name in ("create", "check", "list")),
+    *(f"dead {name}" for name in ("list", "replay")),
+]
+
+
+@pytest.mark.parametrize("command", ["", *GROUPS, *COMMANDS])
+def test_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    said = obol(capsys, *command.split(), "--help")
+    assert (said.code, said.err) == (0, "")
+    assert said.out.startswith(f"Usage: {' '.join(['obol', command]).strip()}")
+
+
+@pytest.mark.parametrize("command", ["", *GROUPS])
+def test_a_group_alone_says_what_is_in_it(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    said = obol(capsys, *command.split())
+    assert (said.code, said.err) == (0, "")
+    assert "Commands:" in said.out
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("fly", "No such command 'fly'; see `obol --help`"),
+        ("send command fly", "No such command 'fly'; see `obol send command --help`"),
+        ("send heartbeat --speed 3", "No such option: --speed"),
+        ("send command create_deployment --gpu-count many", "--gpu-count"),
+        ("send command create_deployment --org acme", "--deployment: is needed"),
+        ("send command create_deployment --gpu-count 17", "--gpu-count: input should be less than or equal to 16"),
+        ("send progress --org acme --replica r --status UP", "UP"),
+        ("send heartbeat --json {} --org acme", "--json is the whole value"),
+        ("send command --json {} stop_instance", "--json is the whole value"),
+        ("send price --profile disk --price 1 --remove", "--remove takes the --profile"),
+        ("send tick --at soon", "OBOL_TIMESTAMPS"),
+        ("tail usage --since soon", "is no time"),
+        ("dead replay", "say --all"),
+        ("dead replay --reason bad", "is none of too_large"),
+        ("dead list --topic croesus.usage", "is none of croesus.prices"),
+        ("show org", "Missing argument"),
+    ],
+)
+def test_wrong_usage_is_told_in_one_line(command: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    said = obol(capsys, *command.split())
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith("error: ")
+    assert said.err.count("\n") == 1
+    assert words in said.err
+
+
+def test_a_wrong_setting_is_told_as_the_worker_tells_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OBOL_PARTITIONS", "many")
+    said = obol(capsys, "topics", "list")
+    assert (said.code, said.out) == (2, "")
+    assert said.err == "error: OBOL_PARTITIONS is 'many'; set it to a whole number from 1 to 1000\n"
+
+
+def test_no_broker(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
+    for command in ("topics list", "tail usage --no-follow", "send heartbeat --org a --replica r", "dead list"):
+        said = obol(capsys, *command.split())
+        assert (said.code, said.out) == (1, "")
+        assert said.err.startswith("error: no broker answers at 127.0.0.1:1: ")
+        assert said.err.count("\n") == 1
+
+
+@pytest.fixture
+def process() -> Iterator[subprocess.Popen[bytes]]:
+    """The help of a command, as a process whose output nobody has read yet."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "streams.cli", "send", "--help"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as running:
+        yield running
+        running.kill()
+
+
+def test_python_m_is_the_same_as_obol(process: subprocess.Popen[bytes]) -> None:
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, b"")
+    assert out.startswith(b"Usage: obol send")
+
+
+def test_a_closed_pipe_is_quiet(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait(60) == 1
+
+
+def test_completion() -> None:
+    environ = {**os.environ, "_OBOL_COMPLETE": "complete_bash", "COMP_WORDS": "obol send command st", "COMP_CWORD": "3"}
+    done = subprocess.run(
+        [sys.executable, "-m", "streams.cli"], cwd=ROOT, env=environ, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["stop_deployment", "start_instance", "stop_instance"]
