@@ -17,10 +17,14 @@ from yarl import URL
 
 from streams.engine.engine import Engine
 from streams.engine.fatal import end_process, guarded
-from streams.engine.shard import INPUTS
+from streams.engine.shard import INPUTS, Commit, Shard
 from streams.engine.table import CHANGELOG_CONFIG, TABLES, RowTable
 from streams.engine.transport import BatchSchema, BatchTransport, InputTopic
+from streams.metrics import Metrics
+from streams.readmodel import ReadModel
 from streams.settings import EXIT_WRONG_SETTING, KafkaSecurity, SettingError, Settings
+from streams.web.mount import WebServer, follow, mount
+from streams.web.summary import Summaries
 from topics.catalogue import HEARTBEATS
 from topics.provision import NewTopicSpec, ProvisionError, ensure_topics, provision
 
@@ -36,6 +40,7 @@ class App(faust.App):
     """Faust's app, which has the engine fence partitions before they are restored, and commit before they are lost."""
 
     engine: Engine
+    read_model: ReadModel | None = None
 
     async def on_first_start(self) -> None:
         """Settle the addresses, make what topics are missing, and start the engine, which reads all prices."""
@@ -52,16 +57,49 @@ class App(faust.App):
             end_process(str(error), EXIT_WRONG_SETTING)
         await super().on_first_start()
         await guarded("the engine's start", self.engine.start())
+        self._open_views(settings)
+
+    def _new_web(self) -> WebServer:
+        return WebServer(self)
+
+    def _open_views(self, settings: Settings) -> None:
+        """Put the views on the web server, which starts next; the read model and the metrics follow commits."""
+        engine, summaries = self.engine, Summaries(self.engine)
+        self.read_model = read_model = follow(engine, settings, summaries)
+        metrics = Metrics(engine, None if read_model is None else read_model.age_s)
+
+        def committed(shard: Shard, commit: Commit, seconds: float) -> None:
+            rows = sum(map(len, commit.rows.values()))
+            metrics.committed(shard, seconds=seconds, rows=rows, messages=len(commit.outputs) + len(commit.charges))
+            if read_model is not None:
+                read_model.committed(shard, commit.rows)
+
+        engine.on_committed.append(committed)
+        if read_model is not None:
+            read_model.start()
+        if self.conf.web_enabled:
+            mount(self.web, engine, settings, summaries, scrape=metrics.scrape, read_model=read_model)
 
     async def _on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
         if not self.should_stop:
             await guarded("taking over partitions", self.engine.on_assigned(_partitions(self, assigned), generation_id))
-        await super()._on_partitions_assigned(assigned, generation_id)
+            await super()._on_partitions_assigned(assigned, generation_id)
+
+    async def _on_partitions_revoked(self, revoked: set[TP]) -> None:
+        if self.should_stop:
+            # The last commits come before others may have the partitions; Faust would drop its connections here.
+            await guarded("the last commits", self.engine.on_revoked())
+        else:
+            await super()._on_partitions_revoked(revoked)
 
     async def _stop_consumer(self) -> None:
         if self._consumer is not None:
             self._consumer.stop_flow()
         await guarded("the last commits", self.engine.stop())
+        if self._consumer is not None:
+            self._consumer.has_let_go = True
+        if self.read_model is not None:
+            await self.read_model.stop()
         await super()._stop_consumer()
 
 

@@ -140,6 +140,7 @@ class ReadModel:
         self._failures = 0
         self._written_s: float | None = None
         self._rests_until_s = 0.0
+        self._following: asyncio.Task[None] | None = None
 
     def age_s(self) -> float | None:
         """How long ago this worker last wrote all it had to; None while Redis can't be reached, or before that."""
@@ -160,12 +161,16 @@ class ReadModel:
             copy.whole = False
             copy.changed.clear()
 
-    async def run(self) -> None:
-        """Keep Redis up with the tables until cancelled. Whatever is wrong with Redis is told, and tried again."""
+    def start(self) -> None:
+        """Begin to follow the tables."""
+        self._following = asyncio.create_task(self._run_on())
+
+    async def _run_on(self) -> None:
+        """Keep Redis up with the tables until cancelled. Whatever goes wrong is told, and tried again."""
         while True:
             try:
                 await self._write_all()
-            except (RedisError, OSError, TimeoutError) as error:
+            except Exception as error:  # noqa: BLE001 - nothing that is wrong with a copy may stop the work
                 self._failures += 1
                 if self._failures == 1:
                     log.warning("the read model in Redis can't be written (%r); pages ask the workers instead", error)
@@ -177,10 +182,13 @@ class ReadModel:
                     log.info("the read model in Redis is written again")
                 self._failures = 0
                 self._written_s = time.monotonic()
-            await asyncio.sleep(min(FLUSH_S * 2**self._failures, _LONGEST_REST_S))
+            await asyncio.sleep(min(FLUSH_S * 2 ** min(self._failures, 5), _LONGEST_REST_S))
 
-    async def close(self) -> None:
-        """Let go of the connections."""
+    async def stop(self) -> None:
+        """Follow no more, and let go of the connections."""
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
         await self._writer.aclose()
         await self._reader.aclose()
 

@@ -1,8 +1,6 @@
 """The views on Faust's web server."""
 
-from typing import Any
-
-from faust.web.base import BlueprintManager
+from faust.web.drivers.aiohttp import Web
 
 from streams.readmodel import ReadModel
 from streams.settings import Settings
@@ -13,6 +11,15 @@ from streams.web.source import Source
 from streams.web.summary import Summaries
 
 
+class WebServer(Web):
+    """Faust's web server without Faust's own views: they show tables and routing to anyone, and would have `/`."""
+
+    default_blueprints = ()
+    production_blueprints = ()
+    debug_blueprints = ()
+    optional_blueprints = ()
+
+
 def follow(source: Source, settings: Settings, summaries: Summaries) -> ReadModel | None:
     """The read model of this worker's partitions, where `REDIS_URL` asks for it: to be run, and told of commits."""
     if settings.redis_url is None:
@@ -21,7 +28,7 @@ def follow(source: Source, settings: Settings, summaries: Summaries) -> ReadMode
 
 
 def mount(
-    web: Any,
+    web: WebServer,
     source: Source,
     settings: Settings,
     summaries: Summaries,
@@ -29,11 +36,7 @@ def mount(
     scrape: Scrape | None = None,
     read_model: ReadModel | None = None,
 ) -> None:
-    """Put every view on `web` (a `faust.web.drivers.aiohttp.Web` that has not started), and Faust's own off it.
-
-    Theirs would show tables and the routing to anyone, and stand in the way of `/`.
-    """
-    web.blueprints = BlueprintManager()
+    """Put every view on `web`, which has not started yet."""
     Site(
         source,
         summaries=summaries,

@@ -1,0 +1,166 @@
+"""A live installation to look at: real workers on a real broker, and the records that give it something to show."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import urllib.error
+import urllib.request
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from schemas.times import parse_rfc3339
+from tests.support.workers import DEADLINE_S, POLL_S, Installation, Sent, Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DAY = "2026-01-15"
+MINUTE_MS = 60_000
+
+
+def at(clock: str) -> int:
+    """`12:30` or `12:30:15` on the day of the story, in ms."""
+    return parse_rfc3339(f"{DAY}T{clock if clock.count(':') == 2 else f'{clock}:00'}.000Z")
+
+
+class Got(NamedTuple):
+    """An answer: its status, headers and text."""
+
+    status: int
+    headers: Any
+    text: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.text)
+
+
+def get(url: str, **headers: str) -> Got:
+    """GET with a deadline; an error status is an answer too."""
+    request = urllib.request.Request(url, headers={k.replace("_", "-"): v for k, v in headers.items()})  # noqa: S310
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 - our own worker
+            return Got(answer.status, answer.headers, answer.read().decode())
+    except urllib.error.HTTPError as error:
+        with error:
+            return Got(error.code, error.headers, error.read().decode())
+
+
+def until(look: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> Any:
+    """What `look` gives once it is true."""
+    end_s = time.monotonic() + deadline_s
+    while not (found := look()):
+        if time.monotonic() > end_s:
+            message = f"not seen within {deadline_s:g} s: {what}"
+            raise AssertionError(message)
+        time.sleep(POLL_S)
+    return found
+
+
+class Live:
+    """One installation with its workers. Records are written as they are told, and `settle` waits until all are applied."""
+
+    def __init__(self, bootstrap: str, namespace: str, workers: int = 1, **environ: str) -> None:
+        self.installation = Installation(bootstrap, namespace, environ=environ)
+        self._stack = ExitStack()
+        self._pending: list[Sent] = []
+        self._number = 0
+        asyncio.run(self.installation.provision())
+        self.workers = [self._stack.enter_context(Worker(self.installation)) for _ in range(workers)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    @property
+    def url(self) -> str:
+        """Where the first worker's views are."""
+        return self.workers[0].url
+
+    def tell(self, clock: str, topic: str, org: str, **fields: Any) -> None:
+        """A record of an org; ids of events and commands are made up."""
+        self._number += 1
+        kind = {"user.commands": "command_id", "execlet.heartbeats": None}.get(topic, "event_id")
+        ids = {} if kind is None else {kind: f"e{self._number}"}
+        value = json.dumps({"org_id": org, **ids, **fields}).encode()
+        self._pending.append(Sent(topic, at(clock), org.encode(), value, self.installation.place(topic, org)))
+
+    def price(self, clock: str, profile: str, price: str | None) -> None:
+        """A price from then on; None: none any more."""
+        value = None if price is None else json.dumps({"profile": profile, "price": price, "currency": "JPY"}).encode()
+        self._pending.append(Sent("croesus.prices", at(clock), profile.encode(), value, 0))
+
+    def tick(self, clock: str, until_clock: str | None = None) -> None:
+        """A tick for every partition, or one each minute up to `until_clock`."""
+        for now in range(at(clock), at(until_clock or clock) + 1, MINUTE_MS):
+            for partition in range(self.installation.partitions):
+                self._pending.append(Sent("obol.clock", now, None, b'{"type":"tick"}', partition))
+
+    def settle(self) -> None:
+        """Write what was told, in order of time, and wait until all of it is committed."""
+        # Stable, so that what was told first at one time stays first.
+        records, self._pending = sorted(self._pending, key=lambda record: record.timestamp), []
+        asyncio.run(self._settle(records))
+
+    async def _settle(self, records: list[Sent]) -> None:
+        await self.installation.send(records)
+        await self.installation.wait_until_caught_up(self.workers)
+
+    def get(self, path: str, worker: int = 0, **headers: str) -> Got:
+        """What a worker answers."""
+        return get(self.workers[worker].url + path, **headers)
+
+    def wait_ready(self) -> None:
+        """Wait until every partition is ready, seen from every worker."""
+        for worker in self.workers:
+            until(lambda url=worker.url: _complete(url), f"the whole fleet at {worker.url}\n{worker.tail()}")
+
+
+def _complete(url: str) -> bool:
+    try:
+        return get(f"{url}/", Accept="application/json").status == 200
+    except OSError:
+        return False
+
+
+def tell_stories(live: Live, org: str = "acme") -> None:
+    """B8's dead node; a deployment with one replica running, one restarted and one pulling; three instances."""
+    live.price("08:00", "dedicated.h100.1x", "360")
+    live.price("08:00", "dedicated.h100.2x", "700")
+    live.price("08:00", "instance.a100.2x", "500")
+    live.price("08:00", "disk", "0.5")
+    live.tell("08:30", "croesus.accounts", org, type="balance_updated", balance="52340.5")
+    dedicated = {"type": "create_deployment", "gpu_type": "h100"}
+    live.tell("11:59", "user.commands", org, deployment_id="chat", model="llama", gpu_count=1, **dedicated)
+    live.tell("12:00", "execlet.progress", org, replica_id="chat-r1", status="RUNNING", message="healthy")
+    for minute in range(1, 31):
+        live.tell(f"12:{minute:02}", "execlet.heartbeats", org, replica_id="chat-r1")
+    live.tell("13:30", "execlet.progress", org, replica_id="chat-r1", status="VM_CRASH", message="")
+    big = {"deployment_id": "chat-large", "model": "meta-llama/Llama-3.3-70B-Instruct", "min_replicas": 3, "gpu_count": 2}
+    live.tell("12:55", "user.commands", org, **dedicated, **big)
+    for replica in ("chat-large-r1", "chat-large-r2"):
+        live.tell("12:57", "execlet.progress", org, replica_id=replica, status="STARTING", message="Pulling image")
+        live.tell("13:00", "execlet.progress", org, replica_id=replica, status="RUNNING", message="healthy")
+    live.tell("13:02", "execlet.progress", org, replica_id="chat-large-r3", status="STARTING", message="Pulling image")
+    live.tell("13:10:50", "execlet.progress", org, replica_id="chat-large-r2", status="RESTARTING", message="")
+    live.tell("13:12:40", "execlet.progress", org, replica_id="chat-large-r2", status="RUNNING", message="healthy")
+    for minute in range(61):
+        clock = f"{13 + minute // 60}:{minute % 60:02}"
+        live.tell(f"{clock}:20", "execlet.heartbeats", org, replica_id="chat-large-r1")
+        if minute < 20:
+            live.tell(f"{clock}:40", "execlet.heartbeats", org, replica_id="chat-large-r2")
+    hardware = {"offer_id": "tokyo-17", "gpu_type": "a100", "gpu_count": 2, "disk_gb": 200}
+    for clock, instance in (("09:00", "trainer"), ("13:00", "notebook"), ("13:50", "booting")):
+        template = {"mode": "jupyter", "image": "pytorch/pytorch:2.9-cuda13"}
+        live.tell(clock, "user.commands", org, type="deploy_instance", instance_id=instance, template=template, **hardware)
+    live.tell("09:04", "host.reports", org, instance_id="trainer", report="workload_up")
+    live.tell("10:10", "user.commands", org, type="stop_instance", instance_id="trainer")
+    live.tell("10:13", "host.reports", org, instance_id="trainer", report="stop_confirmed")
+    live.tell("12:20", "user.commands", org, type="start_instance", instance_id="trainer")
+    live.tell("12:24", "host.reports", org, instance_id="trainer", report="workload_up")
+    live.tell("13:25", "host.reports", org, instance_id="notebook", report="launch_failed", message="no such image")
+    live.tick("08:31", "14:00")
