@@ -6,6 +6,7 @@ Faust says which partitions are this worker's, reads changelogs and inputs, and 
 import asyncio
 import gc
 import logging
+import sys
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -20,7 +21,7 @@ from streams.engine.ends import Ends
 from streams.engine.fatal import EXIT_FENCED, end_process, guarded
 from streams.engine.merge import Queue
 from streams.engine.prices import PriceReader
-from streams.engine.shard import INPUTS, Phase, Shard
+from streams.engine.shard import INPUTS, Commit, Phase, Shard
 from streams.engine.table import TABLES
 from streams.limits import HOUR_MS
 from streams.rules.context import Switches
@@ -43,6 +44,9 @@ MAX_QUEUED_BYTES: Final = 8 * 1024 * 1024
 MAX_COMMITS_AT_ONCE: Final = 4
 """A commit is held in memory as it is written; so many are at most."""
 
+SWITCH_INTERVAL_S: Final = 0.0005
+"""Reading takes a thread of its own; at Python's default, 5 ms, a commit would wait for it at every step."""
+
 _PATIENCE_STEP_S: Final = 0.25
 _PROGRESS_S: Final = 1.0
 _RETRY_S: Final = 0.2
@@ -55,7 +59,8 @@ class Engine:
     """Everything a worker does between Kafka and the rules.
 
     `by_partition` are this worker's shards. `owner` gives the address of the worker that a partition is assigned to;
-    `pause` and `resume` say whether more of a partition shall be read.
+    `pause` and `resume` say whether more of a partition shall be read. Whoever is in `on_committed` is told of each
+    commit and of the seconds it took.
     """
 
     def __init__(
@@ -90,6 +95,7 @@ class Engine:
         self._asked = 0
         self._waited_s = 0.0
         self.records_applied = 0
+        self.on_committed: list[Callable[[Shard, Commit, float], None]] = []
 
     # What views and metrics read
 
@@ -131,6 +137,7 @@ class Engine:
 
     async def start(self) -> None:
         """Connect, read all prices, and be ready for partitions."""
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
         await self._ends.start()
         await self.price_reader.start(self._ends)
         self._spawn("the pump", self._pump())
@@ -381,12 +388,15 @@ class Engine:
             commit = shard.drain()
             if commit is None:
                 return
+            started_s = time.monotonic()
             try:
                 await committer.commit(commit)
             except FENCED as error:
                 end_process(f"partition {partition} was taken over by another worker", EXIT_FENCED, error)
             except Exception as error:  # noqa: BLE001 - whatever it is, the transaction did not happen
                 end_process(f"partition {partition} can't be committed: {error!r}", error=error)
+        for tell in self.on_committed:
+            tell(shard, commit, time.monotonic() - started_s)
         for note in commit.notes:
             words = ", ".join(f"{name}={value}" for name, value in note.fields.items())
             log.log(_LEVELS.get(note.level, logging.INFO), "%s: %s", note.event, words)
