@@ -54,13 +54,13 @@ def test_a_body_holds_what_was_given() -> None:
     [
         ("org_id: field required", "--org: is needed"),
         (
-            "gpu_count: input should be less than or equal to 16",
-            "--gpu-count: input should be less than or equal to 16",
+            "gpu_count: input should be at most 16",
+            "--gpu-count: input should be at most 16",
         ),
         ("template: field required", "--template-mode: is needed"),
         (
-            "template.image: field required; disk_gb: field required",
-            "--template-image: is needed; --disk-gb: is needed",
+            "template.image: field required; disk_gb: bad",
+            "--template-image: is needed; --disk-gb: bad",
         ),
     ],
 )

@@ -13,11 +13,13 @@ from tests.unit.cli.obol import Said, obol
 from tests.unit.web.support import World, serving
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable, Coroutine
+
+    Say = Callable[..., Coroutine[None, None, Said]]
 
 
 @pytest.fixture
-def say(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Awaitable[Said]]:
+def say(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Say:
     monkeypatch.delenv("OBOL_ADVERTISED_URL", raising=False)
     monkeypatch.delenv("OBOL_HTTP_TOKEN", raising=False)
     monkeypatch.setenv("COLUMNS", "200")
@@ -41,7 +43,7 @@ def world_with_a_charge() -> World:
     return world
 
 
-async def test_rows_for_reading(say: Callable[..., Awaitable[Said]]) -> None:
+async def test_rows_for_reading(say: Say) -> None:
     async with serving(world_with_a_charge()) as (worker,):
         org = await say("show", "org", "acme", "--url", worker.url)
         assert org.code == 0, org.err
@@ -58,13 +60,13 @@ async def test_rows_for_reading(say: Callable[..., Awaitable[Said]]) -> None:
         assert "2026-11-29T12:02:00.000Z" in window.out
 
 
-async def test_json_is_the_answer_itself(say: Callable[..., Awaitable[Said]]) -> None:
+async def test_json_is_the_answer_itself(say: Say) -> None:
     async with serving(world_with_a_charge()) as (worker,):
         said = await say("show", "replica", "chat-r1", "--org", "acme", "--url", worker.url, "--json")
         assert json.loads(said.out) == (await worker.get("/orgs/acme/replicas/chat-r1")).json
 
 
-async def test_the_org_is_found_by_the_id(say: Callable[..., Awaitable[Said]]) -> None:
+async def test_the_org_is_found_by_the_id(say: Say) -> None:
     async with serving(world_with_a_charge()) as (worker,):
         said = await say("show", "replica", "chat-r1", "--url", worker.url, "--json")
         assert json.loads(said.out)["replica_id"] == "chat-r1"
@@ -76,7 +78,7 @@ async def test_the_org_is_found_by_the_id(say: Callable[..., Awaitable[Said]]) -
         assert "instance 'chat-r1' is in no org" in none.err
 
 
-async def test_explain(say: Callable[..., Awaitable[Said]]) -> None:
+async def test_explain(say: Say) -> None:
     async with serving(world_with_a_charge()) as (worker,):
         said = await say("explain", "chat-r1:2026-11-29T12:01:00.000Z", "--url", worker.url, "--json")
         assert json.loads(said.out)["charged"] is True
@@ -87,16 +89,14 @@ async def test_explain(say: Callable[..., Awaitable[Said]]) -> None:
         assert "a usage id is" in nonsense.err
 
 
-async def test_what_is_not_there_says_so_in_a_line(say: Callable[..., Awaitable[Said]]) -> None:
+async def test_what_is_not_there_says_so_in_a_line(say: Say) -> None:
     async with serving(world_with_a_charge()) as (worker,):
         said = await say("show", "replica", "nobody", "--org", "acme", "--url", worker.url)
         assert (said.code, said.out, said.err.count("\n")) == (1, "", 1)
         assert "nobody" in said.err
 
 
-async def test_a_token_is_needed_and_given(
-    say: Callable[..., Awaitable[Said]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_token_is_needed_and_given(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving(world_with_a_charge(), token="s3cret") as (worker,):  # noqa: S106 - a test's
         said = await say("show", "org", "acme", "--url", worker.url)
         assert said.code == 1
@@ -106,28 +106,26 @@ async def test_a_token_is_needed_and_given(
         assert (await say("show", "org", "acme", "--url", worker.url)).code == 0
 
 
-async def test_the_address_of_the_environment(
-    say: Callable[..., Awaitable[Said]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_address_of_the_environment(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving(world_with_a_charge()) as (worker,):
         monkeypatch.setenv("OBOL_ADVERTISED_URL", worker.url)
         assert (await say("show", "org", "acme")).code == 0
 
 
-async def test_nobody_answers(say: Callable[..., Awaitable[Said]]) -> None:
+async def test_nobody_answers(say: Say) -> None:
     said = await say("show", "org", "acme", "--url", "http://127.0.0.1:1")
     assert said.code == 3
     assert "no worker answers at http://127.0.0.1:1" in said.err
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:6066", "file:///etc/passwd", "http://"])
-async def test_no_address(say: Callable[..., Awaitable[Said]], url: str) -> None:
+async def test_no_address(say: Say, url: str) -> None:
     said = await say("show", "org", "acme", "--url", url)
     assert said.code == 2
     assert "is no worker's address" in said.err
 
 
-async def test_restoring_is_waited_for_and_no_longer_than_asked(say: Callable[..., Awaitable[Said]]) -> None:
+async def test_restoring_is_waited_for_and_no_longer_than_asked(say: Say) -> None:
     world = world_with_a_charge()
     shard = world.shard_of("acme")
     shard.ready = False
@@ -149,9 +147,7 @@ async def serve(app: web.Application) -> tuple[web.AppRunner, str]:
     return runner, f"http://127.0.0.1:{runner.addresses[0][1]}"
 
 
-async def test_a_redirect_does_not_get_the_token(
-    say: Callable[..., Awaitable[Said]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_redirect_does_not_get_the_token(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[web.Request] = []
 
     async def elsewhere(request: web.Request) -> web.Response:
@@ -177,7 +173,7 @@ async def test_a_redirect_does_not_get_the_token(
         await other_runner.cleanup()
 
 
-async def test_hostile_words_are_shown_and_not_obeyed(say: Callable[..., Awaitable[Said]]) -> None:
+async def test_hostile_words_are_shown_and_not_obeyed(say: Say) -> None:
     world = World(partitions=1)
     world.price("11:00", "instance.a100.2x", "1")
     world.price("11:00", "disk", "1")

@@ -57,7 +57,19 @@ def test_times(text: str, ms: int) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "soon", "12:00", "2025-11-29", "2025-11-29T12:00:00", "-5", "10 m", "5y", "1e3", "१०m", "99999999999999999"],
+    [
+        "",
+        "soon",
+        "12:00",
+        "2025-11-29",
+        "2025-11-29T12:00:00",
+        "-5",
+        "10 m",
+        "5y",
+        "1e3",
+        "\u0967\u0966m",
+        "99999999999999999",
+    ],
 )
 def test_no_times(text: str) -> None:
     with pytest.raises(Failure, match="--at") as told:

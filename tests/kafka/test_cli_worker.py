@@ -1,0 +1,83 @@
+"""The command line and a real worker: a whole life, from the first price to the last explanation."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.workers import Installation, Worker
+from tests.unit.cli.obol import Said, obol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    Say = Callable[..., Coroutine[None, None, Said]]
+
+pytestmark = pytest.mark.kafka
+
+DEADLINE_S = 60
+
+
+@pytest.fixture
+def say(
+    kafka_bootstrap: str, namespace: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Say:
+    for name, value in Installation(kafka_bootstrap, namespace).environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("COLUMNS", "300")
+
+    async def call(*arguments: str) -> Said:
+        return await asyncio.to_thread(obol, capsys, *arguments)
+
+    return call
+
+
+async def test_a_life_by_command_line(kafka_bootstrap: str, namespace: str, say: Say) -> None:
+    installation = Installation(kafka_bootstrap, namespace)
+    await installation.provision()
+    day = "2026-11-29"
+    with Worker(installation) as worker:
+
+        async def at(clock: str, *arguments: str) -> Said:
+            said = await say("send", *arguments, "--at", f"{day}T{clock}Z")
+            assert said.code in {0, 1}, said.err
+            return said
+
+        org = ("--org", "acme")
+        await at("11:00:00", "price", "--profile", "dedicated.h100.1x", "--price", "360")
+        hardware = ("--model", "llama", "--gpu-type", "h100", "--gpu-count", "1")
+        waited = ("--wait", "--timeout", str(DEADLINE_S))
+        created = await at("12:00:00", "command", "create_deployment", *org, "--deployment", "chat", *hardware, *waited)
+        assert created.out.startswith("accepted 202"), created
+        twice = await at("12:00:01", "command", "create_deployment", *org, "--deployment", "chat", *hardware, *waited)
+        assert twice.code == 1
+        assert twice.out.startswith("rejected ALREADY_EXISTS 409")
+        healthy = ("--status", "RUNNING", "--message", "healthy")
+        await at("12:00:10", "progress", *org, "--replica", "chat-r1", *healthy)
+        await at("12:01:00", "heartbeat", *org, "--replica", "chat-r1")
+        await at("12:01:00", "heartbeat", *org, "--replica", "chat-r9")
+        await at("12:02:00", "tick")
+        await installation.wait_until_caught_up([worker])
+
+        usage = await say("tail", "usage", "--no-follow", "--json", "--since", "0")
+        events = [json.loads(line) for line in usage.out.splitlines()]
+        # Running from 12:00:10; at 12:02 the last heartbeat covers up to 12:02:30, whole minutes while open (B3, B4).
+        assert [(event["interval_start"], event["duration_ms"]) for event in events] == [
+            (f"{day}T12:00:10.000Z", 50_000),
+            (f"{day}T12:01:00.000Z", 60_000),
+        ]
+        dead = await say("tail", "dead", "--no-follow", "--since", "0", "--org", "acme")
+        assert "unknown_replica" in dead.out
+        assert "chat-r9" in dead.out
+        changes = await say("tail", "changes", "--no-follow", "--since", "0")
+        assert "running" in changes.out
+
+        url = ("--url", worker.url)
+        replica = json.loads((await say("show", "replica", "chat-r1", *org, *url, "--json")).out)
+        assert replica["windows"][0]["billed_ms"] == 110_000
+        why = json.loads((await say("explain", events[0]["id"], *org, *url, "--json")).out)
+        assert why["charged"] is True
+        assert why["price"]["price"] == "360"
