@@ -1,6 +1,7 @@
 """A worker of Obol as a child process, for the demo."""
 
 import asyncio
+import itertools
 import os
 import signal
 import socket
@@ -61,8 +62,7 @@ class Worker:
             return await self._process.wait()
 
     def _last_words(self) -> str:
-        lines = self.log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
-        return "\n".join((f"; the end of {self.log}:", *lines))
+        return "\n".join((f"; from {self.log}:", *last_words(self.log.read_text(errors="replace"))))
 
 
 @asynccontextmanager
@@ -86,6 +86,16 @@ async def worker(environment: Mapping[str, str], log: Path) -> AsyncIterator[Wor
         yield child
     finally:
         await child.stop()
+
+
+def last_words(log: str) -> list[str]:
+    """Give the lines that tell why a worker ended: its last error's, else the last ones."""
+    lines = log.splitlines()
+    errors = [n for n, line in enumerate(lines) if "[ERROR]" in line or "[CRITICAL]" in line]
+    if not errors:
+        return lines[-_LOG_LINES:]
+    told = itertools.takewhile(lambda line: "[INFO]" not in line, lines[errors[-1] :])
+    return list(told)[-_LOG_LINES:]
 
 
 def _opened(log: Path) -> BinaryIO:

@@ -1,0 +1,189 @@
+"""The stand-ins on a real broker: where their records land, what they hear, and what the commands print."""
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+from schemas.usage import Usage
+from sim.kafka import Installation, Link, NotPassedError, link
+from sim.records import heartbeat, price, tick
+from sim.stage import Heard
+from topics.catalogue import CLOCK, HEARTBEATS, INBOUND, PRICES, USAGE
+from topics.codec import encode
+from topics.partitioner import partition_of
+from topics.provision import provision
+
+pytestmark = pytest.mark.kafka
+
+NOON = 1_764_417_600_000  # 2025-11-29T12:00:00Z
+PARTITIONS = 3
+COMMAND_DEADLINE_S = 60
+
+
+@pytest.fixture
+async def installation(kafka_bootstrap: str, namespace: str) -> Installation:
+    made = Installation(
+        bootstrap_servers=kafka_bootstrap, namespace=namespace, partitions=PARTITIONS, timestamps="producer"
+    )
+    await provision(made)
+    return made
+
+
+@pytest.fixture
+async def wires(installation: Installation) -> AsyncIterator[Link]:
+    async with link(installation, (USAGE, HEARTBEATS)) as both:
+        yield both
+
+
+def usage(duration_ms: int = 60_000, org: str = "aurora") -> bytes:
+    return encode(
+        Usage(
+            id="chat-r1:2025-11-29T12:00:00.000Z",
+            type="dedicated_inference_running",
+            org_id=org,
+            deployment_id="chat",
+            replica_id="chat-r1",
+            window_id="chat-r1.w1",
+            profile="dedicated.h100.1x",
+            quantity=1,
+            interval_start="2025-11-29T12:00:00.000Z",
+            interval_end="2025-11-29T12:01:00.000Z",
+            duration_ms=duration_ms,
+        )
+    )
+
+
+async def test_a_record_lands_in_its_orgs_partition_with_its_key_and_time(wires: Link) -> None:
+    orgs = [f"org-{n}" for n in range(12)]
+    last = await wires.publisher.send(heartbeat(NOON + n, org, "chat-r1") for n, org in enumerate(orgs))
+    assert {place.partition for place in last} == {partition_of(org, PARTITIONS) for org in orgs}
+    heard = await wires.listener.heard()
+    assert [(one.topic, one.timestamp_ms, one.key) for one in heard] == [
+        ("execlet.heartbeats", NOON + n, org) for n, org in enumerate(orgs)
+    ]
+    assert await wires.listener.heard() == []
+    assert wires.publisher.sent == wires.listener.taken == 12
+
+
+async def test_only_what_was_committed_is_heard(installation: Installation, wires: Link) -> None:
+    topic = installation.topic(USAGE.name)
+    producer = AIOKafkaProducer(bootstrap_servers=installation.bootstrap_servers, transactional_id=topic)
+    await producer.start()
+    try:
+        await producer.begin_transaction()
+        await producer.send_and_wait(topic, b"aborted", partition=0, timestamp_ms=NOON)
+        await producer.abort_transaction()
+        assert await wires.listener.heard() == []
+        await producer.begin_transaction()
+        await producer.send_and_wait(topic, b"committed", partition=0, timestamp_ms=NOON)
+        # What is written but not yet committed is waited for.
+        hearing = asyncio.create_task(wires.listener.heard())
+        done, _ = await asyncio.wait({hearing}, timeout=0.3)
+        assert not done
+        await producer.commit_transaction()
+        assert await asyncio.wait_for(hearing, 10) == [Heard("croesus.usage", NOON, b"committed")]
+    finally:
+        await producer.stop()
+
+
+async def test_passed_waits_for_obols_group(installation: Installation, wires: Link) -> None:
+    offsets = await wires.publisher.send(tick(NOON, partition) for partition in range(PARTITIONS))
+    topic = installation.topic(CLOCK.name)
+    assert offsets == {TopicPartition(topic, partition): 0 for partition in range(PARTITIONS)}
+    with pytest.raises(
+        NotPassedError, match=rf"{re.escape(installation.group)} has not read {re.escape(topic)}/0 up to "
+    ):
+        await wires.listener.passed(offsets, 0.1)
+    worker = AIOKafkaConsumer(
+        bootstrap_servers=installation.bootstrap_servers, group_id=installation.group, enable_auto_commit=False
+    )
+    await worker.start()
+    try:
+        worker.assign(list(offsets))
+        await worker.commit(dict.fromkeys(offsets, 0))
+        with pytest.raises(NotPassedError, match="3 partitions are behind"):
+            await wires.listener.passed(offsets, 0.1)
+        await worker.commit(dict.fromkeys(offsets, 1))
+        await wires.listener.passed(offsets, 10)
+    finally:
+        await worker.stop()
+
+
+def sim(installation: Installation, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "sim", *arguments],
+        env={
+            **os.environ,
+            "KAFKA_BOOTSTRAP_SERVERS": installation.bootstrap_servers,
+            "OBOL_NAMESPACE": installation.namespace or "",
+            "OBOL_PARTITIONS": str(installation.partitions),
+            "OBOL_TIMESTAMPS": installation.timestamps,
+            "COLUMNS": "160",
+        },
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_DEADLINE_S,
+        check=False,
+    )
+
+
+async def bill(installation: Installation, wires: Link, *values: bytes) -> subprocess.CompletedProcess[str]:
+    await wires.publisher.send([price(NOON - 60_000, "dedicated.h100.1x", "420")])
+    producer = AIOKafkaProducer(bootstrap_servers=installation.bootstrap_servers)
+    await producer.start()
+    try:
+        for value in values:
+            await producer.send_and_wait(installation.topic(USAGE.name), value, partition=0, timestamp_ms=NOON)
+    finally:
+        await producer.stop()
+    return await asyncio.to_thread(sim, installation, "croesus", "--once")
+
+
+async def test_croesus_bills_what_was_sent_and_drops_what_came_twice(installation: Installation, wires: Link) -> None:
+    ended = await bill(installation, wires, usage(), usage(), usage(30_000, org="borealis"))
+    assert ended.returncode == 0, ended.stderr
+    rows = {line.split()[0]: line.split()[1:] for line in ended.stdout.splitlines() if line.split()}
+    assert rows["aurora"] == ["1.00", "1", "7.00"]  # a sixtieth of 420
+    assert rows["borealis"] == ["0.50", "1", "3.50"]
+    assert "Usage events: 2 booked, 1 duplicate, 0 conflict, 0 unpriced." in ended.stdout
+
+
+async def test_croesus_refuses_another_content_loudly(installation: Installation, wires: Link) -> None:
+    ended = await bill(installation, wires, usage(), usage(59_999))
+    assert ended.returncode == 1
+    assert "1 booked, 0 duplicate, 1 conflict, 0 unpriced" in ended.stdout
+    assert "aurora chat-r1:2025-11-29T12:00:00.000Z was booked with another content" in ended.stdout
+
+
+async def test_a_fleets_log_is_written_whole(installation: Installation) -> None:
+    ended = await asyncio.to_thread(
+        sim, installation, "fleet", "--hours", "0.2", "--orgs", "5", "--replicas", "10", "--instances", "5"
+    )
+    assert ended.returncode == 0, ended.stderr
+    written = re.search(r"([\d,]+) records written", ended.stdout)
+    assert written is not None
+    consumer = AIOKafkaConsumer(bootstrap_servers=installation.bootstrap_servers)
+    await consumer.start()
+    try:
+        ends = await consumer.end_offsets([place for spec in INBOUND for place in installation.places(spec)])
+    finally:
+        await consumer.stop()
+    assert sum(ends.values()) == int(written[1].replace(",", ""))
+    # 12 minutes, both ends included
+    assert [ends[place] for place in installation.places(CLOCK)] == [13] * PARTITIONS
+    assert ends[installation.places(PRICES)[0]] > 8
+
+
+async def test_a_log_needs_times_of_its_own(installation: Installation) -> None:
+    broker_time = Installation(
+        bootstrap_servers=installation.bootstrap_servers, namespace=installation.namespace, partitions=PARTITIONS
+    )
+    ended = await asyncio.to_thread(sim, broker_time, "fleet", "--hours", "1")
+    assert ended.returncode == 2
+    assert "OBOL_TIMESTAMPS=producer" in ended.stderr
