@@ -43,7 +43,7 @@ async def test_a_life_by_command_line(kafka_bootstrap: str, namespace: str, say:
 
         async def at(clock: str, *arguments: str) -> Said:
             said = await say("send", *arguments, "--at", f"{day}T{clock}Z")
-            assert said.code in {0, 1}, said.err
+            assert said.code in {0, 1}, said.err + worker.tail()
             return said
 
         org = ("--org", "acme")
