@@ -25,7 +25,7 @@ from streams.readmodel import ReadModel
 from streams.settings import EXIT_WRONG_SETTING, KafkaSecurity, SettingError, Settings
 from streams.web.mount import WebServer, follow, mount
 from streams.web.summary import Summaries
-from topics.catalogue import HEARTBEATS
+from topics.catalogue import CLOCK, HEARTBEATS
 from topics.provision import NewTopicSpec, ProvisionError, ensure_topics, provision
 
 MAX_POLL_RECORDS: Final = 5_000
@@ -44,6 +44,7 @@ class App(faust.App):
 
     async def on_first_start(self) -> None:
         """Settle the addresses, make what topics are missing, and start the engine, which reads all prices."""
+        _speak_up()
         try:
             settings = _with_flags(self, self.engine.settings)
             self.engine.settings = settings
@@ -70,7 +71,9 @@ class App(faust.App):
 
         def committed(shard: Shard, commit: Commit, seconds: float) -> None:
             rows = sum(map(len, commit.rows.values()))
-            metrics.committed(shard, seconds=seconds, rows=rows, messages=len(commit.outputs) + len(commit.charges))
+            messages = len(commit.outputs) + len(commit.charges)
+            tick_ms = shard.position.times.get(CLOCK.name) if CLOCK.name in commit.offsets else None
+            metrics.committed(shard, seconds=seconds, rows=rows, messages=messages, tick_ms=tick_ms)
             if read_model is not None:
                 read_model.committed(shard, commit.rows)
 
@@ -173,6 +176,14 @@ async def _on_revoked(app: App, revoked: set[TP], **_: Any) -> None:
 
 async def _on_restored(app: App, **_: Any) -> None:
     await guarded("starting work", app.engine.activate(app.consumer_generation_id))
+
+
+def _speak_up() -> None:
+    """Have our own lines of level info in the log where Faust, by default, shows warnings: progress, dry-run (B21)."""
+    if logging.root.level == logging.WARNING:
+        logging.getLogger("streams").setLevel(logging.INFO)
+        for handler in logging.root.handlers:
+            handler.setLevel(logging.NOTSET)
 
 
 def _partitions(app: App, assigned: set[TP]) -> list[int]:
