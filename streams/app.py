@@ -52,6 +52,11 @@ class App(faust.App):
                 # It was read before, for the banner; who else needs it asks anew each time.
                 warnings.simplefilter("ignore", AlreadyConfiguredWarning)
                 self.conf.canonical_url = URL(settings.advertised_url)
+            if settings.billing_dry_run and not settings.billing_enabled:
+                log.warning(
+                    "DEDICATED_BILLING_DRY_RUN does nothing without DEDICATED_BILLING_ENABLED, and no dedicated window is "
+                    "billed; set DEDICATED_BILLING_ENABLED=1 as well for a dry run (B21)"
+                )
             await provision(settings)
             await _provision_changelogs(settings, self.engine.changelog)
         except (SettingError, ProvisionError) as error:
