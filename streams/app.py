@@ -54,8 +54,8 @@ class App(faust.App):
                 self.conf.canonical_url = URL(settings.advertised_url)
             if settings.billing_dry_run and not settings.billing_enabled:
                 log.warning(
-                    "DEDICATED_BILLING_DRY_RUN does nothing without DEDICATED_BILLING_ENABLED, and no dedicated window is "
-                    "billed; set DEDICATED_BILLING_ENABLED=1 as well for a dry run (B21)"
+                    "DEDICATED_BILLING_DRY_RUN does nothing without DEDICATED_BILLING_ENABLED, and no dedicated "
+                    "window is billed; set DEDICATED_BILLING_ENABLED=1 as well for a dry run (B21)"
                 )
             await provision(settings)
             await _provision_changelogs(settings, self.engine.changelog)
@@ -149,6 +149,7 @@ def make_app(settings: Settings) -> App:
     app.engine = Engine(
         settings,
         owner=owner_url,
+        seek=lambda positions: app.consumer.seek_wait({TP(*partition): at for partition, at in positions.items()}),
         pause=lambda topic, partition: app.consumer.on_buffer_full(TP(topic, partition)),
         resume=lambda topic, partition: app.consumer.on_buffer_drop(TP(topic, partition)),
     )
