@@ -1,7 +1,7 @@
 """What `/metrics` tells Prometheus, through its own client library; `docs/metrics.md` lists every metric.
 
 Totals are exact: they are committed with each partition's position, and read off it when Prometheus asks. The engine
-calls in here once a commit and once a tick, never once a record.
+calls in here once a commit, never once a record.
 """
 
 import asyncio
@@ -34,17 +34,20 @@ class Metrics:
     """One worker's metrics.
 
     `source` is asked at each scrape for the partitions assigned to this worker. `redis_age_s` gives how old the Redis
-    read model is, None while it can't be reached; without the function nothing is said about Redis.
+    read model is, None while it can't be reached; without the function nothing is said about Redis. `now_s` is the
+    clock that delays of ticks are measured with.
     """
 
     def __init__(
         self,
         source: Source,
         redis_age_s: Callable[[], float | None] | None = None,
+        now_s: Callable[[], float] = time.time,
     ) -> None:
         self.registry = CollectorRegistry()
         self._source = source
         self._redis_age_s = redis_age_s
+        self._now_s = now_s
         self._census: dict[int, Census] = {}
         self._read: dict[int, int] = {}
         self._count_again_s = 0.0
@@ -66,7 +69,7 @@ class Metrics:
         )
         self._tick_delay = Histogram(
             "obol_tick_delay_seconds",
-            "Time from a tick's timestamp to its application, 0 where clocks disagree.",
+            "Time from a tick's timestamp to the commit of what it did, 0 where clocks disagree.",
             buckets=_DELAY_SECONDS,
             registry=self.registry,
         )
@@ -77,11 +80,11 @@ class Metrics:
                 registry=self.registry,
             )
 
-    def committed(self, shard: Shard, *, seconds: float, rows: int, messages: int) -> None:
+    def committed(self, shard: Shard, *, seconds: float, rows: int, messages: int, tick_ms: int | None = None) -> None:
         """Count a transaction that was committed: how long it took, and what was in it.
 
         How many records it applied is the difference that it made to the shard's counters, so a shard's first
-        transaction in this process says nothing of that.
+        transaction in this process says nothing of that. `tick_ms`: the time of the latest tick, where it has one.
         """
         read = sum(number for (kind, _), number in shard.counters.items() if kind == "read")
         before = self._read.get(shard.partition)
@@ -92,10 +95,8 @@ class Metrics:
         self._commit_rows.observe(rows)
         self._commit_messages.observe(messages)
         self._last_commit.set_to_current_time()
-
-    def ticked(self, delay_s: float) -> None:
-        """Count a tick that was applied this long after its timestamp."""
-        self._tick_delay.observe(max(0.0, delay_s))
+        if tick_ms is not None:
+            self._tick_delay.observe(max(0.0, self._now_s() - tick_ms / 1_000))
 
     async def scrape(self, accept: str = "") -> tuple[bytes, str]:
         """Everything as text in the format that the `Accept` header prefers, with its content type."""

@@ -7,9 +7,11 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from aiohttp import ClientSession
 
 from tests.support.workers import Installation, Worker
 from tests.unit.cli.obol import Said, obol
+from tests.unit.metrics.test_metrics import samples, summed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -33,6 +35,29 @@ def say(
         return await asyncio.to_thread(obol, capsys, *arguments)
 
     return call
+
+
+async def metrics(url: str) -> dict[tuple[str, ...], float]:
+    async with ClientSession() as session, session.get(f"{url}/metrics") as answer:
+        assert answer.status == 200
+        return samples(await answer.text())
+
+
+def check(told: dict[tuple[str, ...], float], partitions: int) -> None:
+    """Hold what a worker tells against what was sent and what came of it."""
+    assert summed(told, "obol_records_read_total", "user.commands") == 2
+    assert summed(told, "obol_records_read_total", "obol.clock") == partitions
+    assert summed(told, "obol_records_applied_total", "execlet.heartbeats") == 1
+    assert summed(told, "obol_records_dead_total", "unknown_replica") == 1
+    assert summed(told, "obol_usage_events_total", "dedicated") == 2
+    assert summed(told, "obol_replicas", "running") == 1
+    assert summed(told, "obol_windows", "open") == 1
+    assert summed(told, "obol_window_seconds", "billed") == 110
+    assert summed(told, "obol_unexplained_seconds") == 0
+    assert summed(told, "obol_lag_records") == 0
+    assert summed(told, "obol_partition_ready") == partitions
+    assert told["obol_tick_delay_seconds_count",] == partitions
+    assert told["obol_commit_duration_seconds_count",] >= 3
 
 
 async def test_a_life_by_command_line(kafka_bootstrap: str, namespace: str, say: Say) -> None:
@@ -81,3 +106,12 @@ async def test_a_life_by_command_line(kafka_bootstrap: str, namespace: str, say:
         why = json.loads((await say("explain", events[0]["id"], *org, *url, "--json")).out)
         assert why["charged"] is True
         assert why["price"]["price"] == "360"
+
+        told = await metrics(worker.url)
+        check(told, installation.partitions)
+        total = {key: value for key, value in told.items() if key[0].endswith("_total") and "obol" in key[0]}
+    # What is counted is committed with the partitions, and whoever has them next tells of it.
+    with Worker(installation) as worker:
+        worker.wait_for("Worker ready")
+        again = await metrics(worker.url)
+        assert {key: again.get(key) for key in total} == total

@@ -180,7 +180,9 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             _quantiles("Records a commit", "obol_commit_records", "short", "How large the batches are."),
             _quantiles("Rows a commit", "obol_commit_rows", "short", "Changed rows written."),
             _quantiles("Messages a commit", "obol_commit_messages", "short", "Outbound messages sent."),
-            _quantiles("Tick delay", "obol_tick_delay_seconds", "s", "From a tick's time to its application."),
+            _quantiles(
+                "Tick delay", "obol_tick_delay_seconds", "s", "From a tick's time to the commit of what it did."
+            ),
             Panel(
                 title="Since the last commit",
                 queries=(('time() - obol_commit_last_success_timestamp_seconds{job=~"$job"}', "{{instance}}"),),

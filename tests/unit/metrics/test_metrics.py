@@ -46,20 +46,25 @@ def _partition_first(label: tuple[str, str]) -> bool:
     return label[0] != "partition"
 
 
-async def scraped(world: World, metrics: Metrics | None = None) -> dict[tuple[str, ...], float]:
-    """Every sample as (name, label values …) → value."""
-    body, content_type = await (metrics or Metrics(Source(world))).scrape()
-    assert content_type.startswith("text/plain")
+def samples(text: str) -> dict[tuple[str, ...], float]:
+    """Every sample as (name, partition if it has one, other label values …) → value."""
     return {
         (sample.name, *(value for _, value in sorted(sample.labels.items(), key=_partition_first))): sample.value
-        for family in text_string_to_metric_families(body.decode())
+        for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
 
 
-def summed(samples: dict[tuple[str, ...], float], name: str, *labels: str) -> float:
+async def scraped(world: World, metrics: Metrics | None = None) -> dict[tuple[str, ...], float]:
+    """What a worker with all partitions of `world` tells."""
+    body, content_type = await (metrics or Metrics(Source(world))).scrape()
+    assert content_type.startswith("text/plain")
+    return samples(body.decode())
+
+
+def summed(found: dict[tuple[str, ...], float], name: str, *labels: str) -> float:
     """The sum over partitions of the samples of `name` with these other labels."""
-    return sum(value for key, value in samples.items() if key[0] == name and key[2:] == labels)
+    return sum(value for key, value in found.items() if key[0] == name and key[2:] == labels)
 
 
 async def test_totals_are_the_shards_own_and_keep_their_partition() -> None:
@@ -78,18 +83,18 @@ async def test_totals_are_the_shards_own_and_keep_their_partition() -> None:
             ("inference_requests", "count"): 9,
         }
     )
-    samples = await scraped(world)
-    assert samples["obol_records_read_total", "1", "execlet.heartbeats"] == 12
-    assert samples["obol_records_applied_total", "1", "execlet.heartbeats"] == 7
-    assert samples["obol_records_ignored_total", "1", "backwards"] == 2
-    assert samples["obol_records_dead_total", "1", "invalid"] == 1
-    assert samples["obol_records_duplicate_total", "1", "user.commands"] == 3
-    assert samples["obol_records_rerouted_total", "1", "host.reports"] == 4
-    assert samples["obol_records_out_of_order_total", "1", "host.reports"] == 5
-    assert samples["obol_usage_events_total", "1", "gpu"] == 6
-    assert samples["obol_overbilled_seconds_total", "1", "dedicated"] == 1.5
-    assert samples["obol_inference_requests_total", "1"] == 9
-    assert not [key for key in samples if key[0].startswith("obol_records") and key[1] == "0"]
+    told = await scraped(world)
+    assert told["obol_records_read_total", "1", "execlet.heartbeats"] == 12
+    assert told["obol_records_applied_total", "1", "execlet.heartbeats"] == 7
+    assert told["obol_records_ignored_total", "1", "backwards"] == 2
+    assert told["obol_records_dead_total", "1", "invalid"] == 1
+    assert told["obol_records_duplicate_total", "1", "user.commands"] == 3
+    assert told["obol_records_rerouted_total", "1", "host.reports"] == 4
+    assert told["obol_records_out_of_order_total", "1", "host.reports"] == 5
+    assert told["obol_usage_events_total", "1", "gpu"] == 6
+    assert told["obol_overbilled_seconds_total", "1", "dedicated"] == 1.5
+    assert told["obol_inference_requests_total", "1"] == 9
+    assert not [key for key in told if key[0].startswith("obol_records") and key[1] == "0"]
 
 
 def test_everything_that_is_counted_anywhere_has_a_metric() -> None:
@@ -111,15 +116,15 @@ async def test_lag_and_restoring() -> None:
     world.all[1].lag_records = world.all[1].lag_ms = None
     world.all[2].ready = False
     world.all[2].restored_rows, world.all[2].restore_total = 30, 120
-    samples = await scraped(world)
-    assert samples["obol_lag_records", "0"] == 40
-    assert samples["obol_lag_seconds", "0"] == 2.5
-    assert ("obol_lag_records", "1") not in samples
-    assert ("obol_lag_seconds", "1") not in samples
-    assert [samples["obol_partition_ready", str(partition)] for partition in range(3)] == [1, 1, 0]
-    assert samples["obol_restored_records", "2"] == 30
-    assert samples["obol_restore_records", "2"] == 120
-    assert ("obol_orgs", "2") not in samples
+    told = await scraped(world)
+    assert told["obol_lag_records", "0"] == 40
+    assert told["obol_lag_seconds", "0"] == 2.5
+    assert ("obol_lag_records", "1") not in told
+    assert ("obol_lag_seconds", "1") not in told
+    assert [told["obol_partition_ready", str(partition)] for partition in range(3)] == [1, 1, 0]
+    assert told["obol_restored_records", "2"] == 30
+    assert told["obol_restore_records", "2"] == 120
+    assert ("obol_orgs", "2") not in told
 
 
 async def test_windows_stand_under_one_condition_each() -> None:
@@ -131,20 +136,20 @@ async def test_windows_stand_under_one_condition_each() -> None:
     world.beat("12:04", "acme", "chat-r1")
     world.tick("12:05")
     # Of the three: one has a heartbeat not 90 s old, two have none since they ran. Horizon of those: 12:01 (B3).
-    samples = await scraped(world)
-    assert summed(samples, "obol_windows", "open") == 1
-    assert summed(samples, "obol_windows", "paused") == 2
-    assert sum(summed(samples, "obol_windows", condition) for condition in census.CONDITIONS) == 3
-    assert summed(samples, "obol_replicas", "running") == 3
-    assert summed(samples, "obol_replicas", "failed") == 0
-    assert summed(samples, "obol_deployments", "created") == 1
-    assert summed(samples, "obol_orgs") == 1
+    told = await scraped(world)
+    assert summed(told, "obol_windows", "open") == 1
+    assert summed(told, "obol_windows", "paused") == 2
+    assert sum(summed(told, "obol_windows", condition) for condition in census.CONDITIONS) == 3
+    assert summed(told, "obol_replicas", "running") == 3
+    assert summed(told, "obol_replicas", "failed") == 0
+    assert summed(told, "obol_deployments", "created") == 1
+    assert summed(told, "obol_orgs") == 1
     # Running: 3 × 5 min. Billed: 5 min, and twice 1 min; the rest is pending.
-    assert summed(samples, "obol_window_seconds", "running") == 900
-    assert summed(samples, "obol_window_seconds", "billed") == 300 + 60 + 60
-    assert summed(samples, "obol_window_seconds", "pending") == 480
-    assert summed(samples, "obol_window_seconds", "forgiven") == 0
-    assert summed(samples, "obol_unexplained_seconds") == 0
+    assert summed(told, "obol_window_seconds", "running") == 900
+    assert summed(told, "obol_window_seconds", "billed") == 300 + 60 + 60
+    assert summed(told, "obol_window_seconds", "pending") == 480
+    assert summed(told, "obol_window_seconds", "forgiven") == 0
+    assert summed(told, "obol_unexplained_seconds") == 0
 
 
 @pytest.mark.parametrize(
@@ -163,9 +168,9 @@ async def test_held_windows_say_why(switches: Switches, priced: bool, condition:
     if not priced:
         world.price("12:00:30", "dedicated.h100.1x", None)
     world.tick("12:01")
-    samples = await scraped(world)
-    assert summed(samples, "obol_windows", condition) == 1
-    assert sum(summed(samples, "obol_windows", other) for other in census.CONDITIONS) == 1
+    told = await scraped(world)
+    assert summed(told, "obol_windows", condition) == 1
+    assert sum(summed(told, "obol_windows", other) for other in census.CONDITIONS) == 1
 
 
 async def test_closed_with_something_left() -> None:
@@ -178,13 +183,13 @@ async def test_closed_with_something_left() -> None:
     world.progress("13:15", "acme", "chat-r1", "SYSTEM_FAILURE")
     # 75 minutes are owed and a record sends 60 events at most (B5); the last heartbeat, 13:14, covers all of it.
     world.tick("13:16")
-    samples = await scraped(world)
-    assert summed(samples, "obol_windows", "closed_unfinished") == 1
-    assert summed(samples, "obol_window_seconds", "pending") == 15 * 60
+    told = await scraped(world)
+    assert summed(told, "obol_windows", "closed_unfinished") == 1
+    assert summed(told, "obol_window_seconds", "pending") == 15 * 60
     world.tick("13:17")
-    samples = await scraped(world)
-    assert summed(samples, "obol_windows", "closed_unfinished") == 0
-    assert summed(samples, "obol_window_seconds", "billed") == 75 * 60
+    told = await scraped(world)
+    assert summed(told, "obol_windows", "closed_unfinished") == 0
+    assert summed(told, "obol_window_seconds", "billed") == 75 * 60
 
 
 async def test_unexplained_time_of_two_windows_does_not_cancel_out() -> None:
@@ -200,9 +205,9 @@ async def test_unexplained_time_of_two_windows_does_not_cancel_out() -> None:
     assert second is not None
     first.billed_ms += 1_000
     second.billed_ms -= 1_000
-    samples = await scraped(world)
-    assert samples["obol_unexplained_seconds", "0"] == 2
-    assert samples["obol_unexplained_windows", "0"] == 2
+    told = await scraped(world)
+    assert told["obol_unexplained_seconds", "0"] == 2
+    assert told["obol_unexplained_windows", "0"] == 2
 
 
 async def test_a_partition_that_left_is_not_told_of_any_more() -> None:
@@ -211,8 +216,8 @@ async def test_a_partition_that_left_is_not_told_of_any_more() -> None:
     metrics = Metrics(Source(world))
     assert ("obol_orgs", "0") in await scraped(world, metrics)
     world.all = world.all[1:]
-    samples = await scraped(world, metrics)
-    assert not [key for key in samples if key[1:2] == ("0",) and key[0] != "obol_commit_records_bucket"]
+    told = await scraped(world, metrics)
+    assert not [key for key in told if key[1:2] == ("0",) and key[0] != "obol_commit_records_bucket"]
 
 
 async def test_a_partition_that_came_is_counted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,25 +253,26 @@ async def test_counting_gives_way_and_agrees_whatever_the_slice(monkeypatch: pyt
 async def test_commits_and_ticks() -> None:
     world = World(partitions=1)
     shard = world.all[0]
-    metrics = Metrics(Source(world))
+    metrics = Metrics(Source(world), now_s=lambda: 1_002.5)
     shard.counters["read", "execlet.heartbeats"] = 100
     metrics.committed(shard, seconds=0.03, rows=5, messages=2)
     shard.counters["read", "execlet.heartbeats"] = 160
     shard.counters["read", "obol.clock"] = 1
-    metrics.committed(shard, seconds=0.3, rows=7, messages=0)
-    metrics.ticked(2.5)
-    metrics.ticked(-4.0)
-    samples = await scraped(world, metrics)
-    assert samples["obol_commit_duration_seconds_count",] == 2
-    assert samples["obol_commit_duration_seconds_sum",] == pytest.approx(0.33)
-    assert samples["obol_commit_duration_seconds_bucket", "0.05"] == 1
-    assert samples["obol_commit_records_count",] == 1
-    assert samples["obol_commit_records_sum",] == 61
-    assert samples["obol_commit_rows_sum",] == 12
-    assert samples["obol_commit_messages_sum",] == 2
-    assert samples["obol_tick_delay_seconds_sum",] == 2.5
-    assert samples["obol_tick_delay_seconds_bucket", "3.0"] == 2
-    assert samples["obol_commit_last_success_timestamp_seconds",] > 1_700_000_000
+    metrics.committed(shard, seconds=0.25, rows=7, messages=0, tick_ms=1_000_000)
+    shard.counters["read", "obol.clock"] = 2
+    # This one's clock is ahead of ours.
+    metrics.committed(shard, seconds=0.02, rows=1, messages=0, tick_ms=1_006_500)
+    told = await scraped(world, metrics)
+    assert told["obol_commit_duration_seconds_count",] == 3
+    assert told["obol_commit_duration_seconds_sum",] == pytest.approx(0.3)
+    assert told["obol_commit_duration_seconds_bucket", "0.05"] == 2
+    assert told["obol_commit_records_count",] == 2
+    assert told["obol_commit_records_sum",] == 62
+    assert told["obol_commit_rows_sum",] == 13
+    assert told["obol_commit_messages_sum",] == 2
+    assert told["obol_tick_delay_seconds_sum",] == 2.5
+    assert told["obol_tick_delay_seconds_bucket", "3.0"] == 2
+    assert told["obol_commit_last_success_timestamp_seconds",] > 1_700_000_000
 
 
 async def test_redis_age() -> None:
