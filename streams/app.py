@@ -186,10 +186,15 @@ async def _on_restored(app: App, **_: Any) -> None:
 
 def _speak_up() -> None:
     """Have our own lines of level info in the log where Faust, by default, shows warnings: progress, dry-run (B21)."""
-    if logging.root.level == logging.WARNING:
-        logging.getLogger("streams").setLevel(logging.INFO)
-        for handler in logging.root.handlers:
-            handler.setLevel(logging.NOTSET)
+    logging.getLogger("streams").setLevel(logging.INFO)
+    for handler in logging.root.handlers:
+        if handler.level == logging.WARNING:
+            handler.setLevel(logging.INFO)
+            handler.addFilter(_is_ours_or_warns)
+
+
+def _is_ours_or_warns(record: logging.LogRecord) -> bool:
+    return record.levelno >= logging.WARNING or record.name.startswith("streams.")
 
 
 def _partitions(app: App, assigned: set[TP]) -> list[int]:
