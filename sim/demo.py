@@ -91,7 +91,7 @@ class Demo:
         times = driver.tick_times(cast.start_ms, cast.end_ms)
         columns = (
             SpinnerColumn(),
-            TextColumn("two hours in time-lapse: {task.fields[clock]}"),
+            TextColumn("two hours in time-lapse, log time {task.fields[clock]}"),
             BarColumn(),
             TaskProgressColumn(),
             TextColumn("{task.fields[events]:,} usage events"),
@@ -116,27 +116,28 @@ class Demo:
         self.console.print(show.told(told))
         self.console.print()
         self.console.print(show.conclusion(found))
-        self.console.print(
-            f"Web views: {child.views.base}/ (an org: {child.views.base}/orgs/{cast.orgs[0]})", markup=False
-        )
+        base, when = child.views.base, ", while it ran" if self.once else ""
+        self.console.print(f"Web views{when}: {base}/ (an org: {base}/orgs/{cast.orgs[0]})", markup=False)
         return found
 
     async def _live(self, cast: Cast, stage: Stage, wires: Link, found: Audit) -> None:
         self.console.print("The fleet lives on: a minute is billed each minute, until Ctrl-C.")
-        booked = stage.croesus.verdicts["booked"]
+        told = seen = stage.croesus.verdicts["booked"]
         with self.console.status("") as status:
 
             def after_second(now_ms: int) -> None:
-                nonlocal booked
+                nonlocal told, seen
+                clock = stories.clock(rfc3339(now_ms))
                 events = stage.croesus.verdicts["booked"]
-                status.update(f"{stories.clock(rfc3339(now_ms))}  {events:,} usage events so far")
-                if events > booked:
+                status.update(f"{clock}  {events:,} usage events so far")
+                # A tick's events come partition by partition: told once no more follow.
+                if events == seen and events > told:
                     amount = sum(account.amount for account in stage.croesus.accounts.values())
                     self.console.print(
-                        f"{stories.clock(rfc3339(now_ms))}  {events - booked:,} events more, {amount:,.2f} "
-                        f"{CURRENCY} in all"
+                        f"{clock}  a minute billed: {events - told:,} events, {amount:,.2f} {CURRENCY} in all"
                     )
-                    booked = events
+                    told = events
+                seen = events
                 for refusal in stage.croesus.refusals:
                     found.problems.append(refusal)
                     self.console.print(refusal, style="red", markup=False)

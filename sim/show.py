@@ -54,15 +54,11 @@ def verdicts(croesus: Croesus) -> Text:
 
 def told(stories: Iterable[Story]) -> Group:
     """Show stories one below the other."""
-    return Group(
-        *(
-            Padding(
-                Group(Text(story.title, style="bold"), *(Padding(Text(line), (0, 0, 0, 2)) for line in story.lines)),
-                (1, 0, 0, 0),
-            )
-            for story in stories
-        )
-    )
+    parts: list[Text | Padding] = []
+    for story in stories:
+        parts += [Text(), Text(story.title, style="bold")]
+        parts += [Padding(Text(line), (0, 0, 0, 2), expand=False) for line in story.lines]
+    return Group(*parts)
 
 
 def conclusion(found: Audit) -> Text:
