@@ -71,8 +71,8 @@ async def producer(settings: Settings, transactional_id: str | None = None) -> A
     client = AIOKafkaProducer(
         client_id=CLIENT_ID, acks="all", enable_idempotence=True, **options, **settings.kafka_client_options()
     )
-    await client.start()
     try:
+        await client.start()
         yield client
     finally:
         await client.stop()
@@ -102,8 +102,8 @@ async def consumer(settings: Settings) -> AsyncIterator[AIOKafkaConsumer]:
         auto_offset_reset="earliest",
         **settings.kafka_client_options(),
     )
-    await client.start()
     try:
+        await client.start()
         yield client
     finally:
         await client.stop()

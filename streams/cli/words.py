@@ -57,3 +57,14 @@ def parse_time(text: str, option: str, now_ms: Callable[[], int]) -> int:
 def time_text(ms: int) -> str:
     """A record's time for reading; one that no four-digit year can say stays a number."""
     return rfc3339(ms) if 0 <= ms <= MAX_TIME_MS else f"{ms} ms"
+
+
+def duration_text(ms: int) -> str:
+    """A duration, exact: `2 d 3 h 4 min 5.250 s`; parts that are 0 are left out."""
+    days, rest = divmod(abs(ms), _UNIT_MS["d"])
+    hours, rest = divmod(rest, _UNIT_MS["h"])
+    minutes, rest = divmod(rest, _UNIT_MS["m"])
+    seconds, millis = divmod(rest, 1_000)
+    second = f"{seconds}.{millis:03}" if millis else f"{seconds}" if seconds else ""
+    parts = ((days, "d"), (hours, "h"), (minutes, "min"), (second, "s"))
+    return ("-" if ms < 0 else "") + (" ".join(f"{number} {unit}" for number, unit in parts if number) or "0 s")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -126,3 +127,27 @@ def test_completion() -> None:
         [sys.executable, "-m", "streams.cli"], cwd=ROOT, env=environ, capture_output=True, text=True, check=False
     )
     assert done.stdout.split() == ["stop_deployment", "start_instance", "stop_instance"]
+
+
+def examples() -> list[str]:
+    page = (ROOT / "docs/command-line.md").read_text(encoding="utf-8")
+    return [line.removeprefix("$ obol ") for line in page.splitlines() if line.startswith("$ obol ")]
+
+
+def test_the_page_has_an_example_of_every_command() -> None:
+    shown = {" ".join(itertools.takewhile(str.isidentifier, example.split())) for example in examples()}
+    for command in COMMANDS:
+        start = " ".join(command.split()[:2]) if command.startswith(("send command", "send report")) else command
+        assert any(words.startswith(start) for words in shown), command
+
+
+@pytest.mark.parametrize("example", examples())
+def test_every_example_is_understood(
+    example: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Nobody answers there, so what was understood fails at that, and not before.
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
+    monkeypatch.setenv("OBOL_ADVERTISED_URL", "http://127.0.0.1:1")
+    said = obol(capsys, *example.split())
+    assert "answers at" in said.err
+    assert said.code in {1, 3}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -54,8 +55,10 @@ async def test_rows_for_reading(say: Say) -> None:
         assert "chat-r1" in deployment.out
         replica = await say("show", "replica", "chat-r1", "--org", "acme", "--url", worker.url)
         assert "chat-r1.w1" in replica.out
-        # 120,000 ms run and billed: 12:00 to 12:02.
-        assert "120,000" in replica.out
+        # The last that was read is of 12:03; the last tick, 12:02, billed up to then.
+        assert re.search(r"running +3 min *\n", replica.out)
+        assert re.search(r"billed +2 min *\n", replica.out)
+        assert "opened by          execlet.progress[" in replica.out
         window = await say("show", "window", "chat-r1.w1", "--org", "acme", "--url", worker.url)
         assert "2026-11-29T12:02:00.000Z" in window.out
 

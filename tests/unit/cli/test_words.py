@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.cli.failure import Failure
-from streams.cli.words import parse_time, printable, time_text
+from streams.cli.words import duration_text, parse_time, printable, time_text
 
 NOW_MS = 1_764_417_600_000  # 2025-11-29T12:00:00Z
 
@@ -84,3 +84,19 @@ def test_a_time_that_was_written_is_read(ms: int) -> None:
 
 def test_a_time_that_no_calendar_has() -> None:
     assert time_text(-1) == "-1 ms"
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (0, "0 s"),
+        (1, "0.001 s"),
+        (90_000, "1 min 30 s"),
+        (60_250, "1 min 0.250 s"),
+        (3_600_000, "1 h"),
+        (2 * 86_400_000 + 5_000, "2 d 5 s"),
+        (-1_500, "-1.500 s"),
+    ],
+)
+def test_durations(ms: int, text: str) -> None:
+    assert duration_text(ms) == text
