@@ -2,6 +2,7 @@
 
 import logging
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -355,6 +356,8 @@ class Shard:
         self._decision, self._outgoing, self._moved = Decision(), [], set()
         for (kind, detail), count in decision.counts.items():
             self.position.add(kind, detail, count)
+        for meter, count in Counter(charge.window.meter for charge in decision.charges).items():
+            self.position.add("usage", meter, count)
         self.counters = self.position.flat_counts()
         partition = self.partition
         outputs = [
