@@ -129,6 +129,8 @@ class ReadModel:
         shards: Callable[[], Sequence[Shard]],
         summaries: Callable[[], Awaitable[list[Json]]],
     ) -> None:
+        self.url = url
+        self.namespace = namespace
         self._prefix = f"{{{namespace + '.' if namespace else ''}obol}}:"
         self._partitions = partitions
         self._shards = shards

@@ -8,6 +8,7 @@ import time
 import urllib.error
 import urllib.request
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from schemas.times import parse_rfc3339
@@ -60,7 +61,7 @@ def until(look: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) ->
 
 
 class Live:
-    """One installation with its workers. Records are written as they are told, and `settle` waits until all are applied."""
+    """One installation with its workers. What is told is written by `settle`, which waits until all is applied."""
 
     def __init__(self, bootstrap: str, namespace: str, workers: int = 1, **environ: str) -> None:
         self.installation = Installation(bootstrap, namespace, environ=environ)
@@ -117,7 +118,7 @@ class Live:
     def wait_ready(self) -> None:
         """Wait until every partition is ready, seen from every worker."""
         for worker in self.workers:
-            until(lambda url=worker.url: _complete(url), f"the whole fleet at {worker.url}\n{worker.tail()}")
+            until(partial(_complete, worker.url), f"the whole fleet at {worker.url}\n{worker.tail()}")
 
 
 def _complete(url: str) -> bool:
@@ -140,7 +141,12 @@ def tell_stories(live: Live, org: str = "acme") -> None:
     for minute in range(1, 31):
         live.tell(f"12:{minute:02}", "execlet.heartbeats", org, replica_id="chat-r1")
     live.tell("13:30", "execlet.progress", org, replica_id="chat-r1", status="VM_CRASH", message="")
-    big = {"deployment_id": "chat-large", "model": "meta-llama/Llama-3.3-70B-Instruct", "min_replicas": 3, "gpu_count": 2}
+    big = {
+        "deployment_id": "chat-large",
+        "model": "meta-llama/Llama-3.3-70B-Instruct",
+        "min_replicas": 3,
+        "gpu_count": 2,
+    }
     live.tell("12:55", "user.commands", org, **dedicated, **big)
     for replica in ("chat-large-r1", "chat-large-r2"):
         live.tell("12:57", "execlet.progress", org, replica_id=replica, status="STARTING", message="Pulling image")
@@ -156,7 +162,9 @@ def tell_stories(live: Live, org: str = "acme") -> None:
     hardware = {"offer_id": "tokyo-17", "gpu_type": "a100", "gpu_count": 2, "disk_gb": 200}
     for clock, instance in (("09:00", "trainer"), ("13:00", "notebook"), ("13:50", "booting")):
         template = {"mode": "jupyter", "image": "pytorch/pytorch:2.9-cuda13"}
-        live.tell(clock, "user.commands", org, type="deploy_instance", instance_id=instance, template=template, **hardware)
+        live.tell(
+            clock, "user.commands", org, type="deploy_instance", instance_id=instance, template=template, **hardware
+        )
     live.tell("09:04", "host.reports", org, instance_id="trainer", report="workload_up")
     live.tell("10:10", "user.commands", org, type="stop_instance", instance_id="trainer")
     live.tell("10:13", "host.reports", org, instance_id="trainer", report="stop_confirmed")
@@ -164,3 +172,43 @@ def tell_stories(live: Live, org: str = "acme") -> None:
     live.tell("12:24", "host.reports", org, instance_id="trainer", report="workload_up")
     live.tell("13:25", "host.reports", org, instance_id="notebook", report="launch_failed", message="no such image")
     live.tick("08:31", "14:00")
+
+
+HOSTILE = (
+    "<script>window.pwned=1</script><img src=x onerror=window.pwned=1>",
+    "\"'><svg/onload=window.pwned=1>{{7*7}}${7*7}",
+    "a\u202eb\u2066c\u200bd",
+    "line\r\nSet-Cookie: pwned=1\n\x1b[31mred",
+    "nul\x00nul",
+)
+
+
+def tell_hostile(live: Live, org: str = "hostile") -> None:
+    """Every string field of every message, filled with what could break a page, a header, a log or a terminal."""
+    live.tell("08:30", "croesus.accounts", org, type="balance_updated", balance="99999999")
+    for number, text in enumerate(HOSTILE):
+        dedicated = {"type": "create_deployment", "gpu_type": "h100", "gpu_count": 1}
+        live.tell("09:00", "user.commands", org, deployment_id=f"d{number}", model=text, **dedicated)
+        template = {"mode": "ssh", "image": text}
+        hardware = {"offer_id": text, "gpu_type": "a100", "gpu_count": 2, "disk_gb": 10}
+        live.tell(
+            "09:00",
+            "user.commands",
+            org,
+            type="deploy_instance",
+            instance_id=f"i{number}",
+            template=template,
+            **hardware,
+        )
+        live.tell("09:05", "host.reports", org, instance_id=f"i{number}", report="launch_failed", message=text)
+        live.tell("09:05", "execlet.progress", org, replica_id=f"d{number}-r1", status="RUNNING", message=text)
+        # From here on, fields with a shape of their own: the record is refused, and its words are told by us.
+        live.tell("09:06", "execlet.progress", org, replica_id=text, status=text, message=text)
+        live.tell("09:06", "execlet.heartbeats", org, replica_id=text)
+        live.tell("09:06", "host.reports", org, instance_id=text, report=text, message=text)
+        live.tell("09:06", "croesus.accounts", org, type=text, balance=text)
+        live.tell("09:06", "inference.requests", org, deployment_id=text, count=text)
+        live.tell("09:06", "user.commands", org, type=text, deployment_id=text, instance_id=text, gpu_type=text)
+        live.tell("09:06", "user.commands", org, **dedicated | {"deployment_id": text, "model": text, "gpu_type": text})
+        live.tell("09:06", "execlet.heartbeats", text, replica_id="d0-r1")
+        live.price("09:06", text, "1")

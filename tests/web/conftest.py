@@ -1,0 +1,58 @@
+"""A live fleet, a real browser, and axe-core. Only what is asked for is started."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.web.browser import Browser
+from tests.web.live import Live, tell_hostile, tell_stories
+from tools.console import STATE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HERE = Path(__file__).parent
+_NPM_DEADLINE_S = 120
+
+
+@pytest.fixture(scope="module")
+def live(kafka_bootstrap: str, redis_url: str) -> Iterator[Live]:
+    """One worker with stories to tell; a test may go on with them."""
+    with Live(kafka_bootstrap, f"web-{uuid.uuid4().hex[:8]}", REDIS_URL=redis_url) as live:
+        live.wait_ready()
+        tell_stories(live)
+        tell_hostile(live)
+        live.settle()
+        yield live
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: tuple[str, str]) -> Iterator[Browser]:
+    """Chromium without a window."""
+    with Browser(*chromium) as browser:
+        yield browser
+
+
+@pytest.fixture(scope="session")
+def axe_source() -> str:
+    """The script of axe-core, in the version that package-lock.json pins."""
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("no npm here to fetch axe-core with: install npm to have pages judged for accessibility")
+    folder = STATE / "axe"
+    script = folder / "node_modules" / "axe-core" / "axe.min.js"
+    lock = (HERE / "package-lock.json").read_text(encoding="utf-8")
+    installed = folder / "package-lock.json"
+    if not script.exists() or installed.read_text(encoding="utf-8") != lock:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(HERE / name, folder / name)
+        command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=_NPM_DEADLINE_S)
+    return script.read_text(encoding="utf-8")
