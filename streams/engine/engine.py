@@ -8,7 +8,7 @@ import gc
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -47,6 +47,9 @@ MAX_COMMITS_AT_ONCE: Final = 4
 SWITCH_INTERVAL_S: Final = 0.0005
 """Reading takes a thread of its own; at Python's default, 5 ms, a commit would wait for it at every step."""
 
+NO_GENERATION: Final = -1
+"""While partitions are between two assignments."""
+
 _PATIENCE_STEP_S: Final = 0.25
 _PROGRESS_S: Final = 1.0
 _RETRY_S: Final = 0.2
@@ -59,8 +62,8 @@ class Engine:
     """Everything a worker does between Kafka and the rules.
 
     `by_partition` are this worker's shards. `owner` gives the address of the worker that a partition is assigned to;
-    `pause` and `resume` say whether more of a partition shall be read. Whoever is in `on_committed` is told of each
-    commit and of the seconds it took.
+    `seek` has inputs read from given offsets; `pause` and `resume` say whether more of a partition shall be read.
+    Whoever is in `on_committed` is told of each commit and of the seconds it took.
     """
 
     def __init__(
@@ -68,6 +71,7 @@ class Engine:
         settings: Settings,
         *,
         owner: Callable[[int], str | None],
+        seek: Callable[[dict[tuple[str, int], int]], Awaitable[None]],
         pause: Callable[[str, int], None],
         resume: Callable[[str, int], None],
     ) -> None:
@@ -78,13 +82,14 @@ class Engine:
         options = settings.kafka_client_options()
         self._options = options
         self._tables = {self.changelog(table): table for table in TABLES}
+        self._seek = seek
         self._pause = pause
         self._resume = resume
         self._committers: dict[int, Committer] = {}
         self._commit_loops: dict[int, asyncio.Task[None]] = {}
         self._changelog_ends: dict[tuple[str, int], int] = {}
         self._paused: set[tuple[str, int]] = set()
-        self._generation = -1
+        self._generation = NO_GENERATION
         self._ends = Ends(options, f"{settings.app_id}-ends")
         self.price_reader = PriceReader(options, settings.topic(PRICES.name), settings.currency)
         self._clock = WallClock(options, settings.topic(CLOCK.name), self._working)
@@ -170,8 +175,10 @@ class Engine:
 
     async def on_revoked(self) -> None:
         """Commit what is applied, and apply no more until partitions are assigned anew."""
+        # What was read or asked for before is of no more use.
+        self._generation = NO_GENERATION
         for shard in self.by_partition.values():
-            shard.suspend() if shard.phase is Phase.WORKING else None
+            shard.suspend()
         await asyncio.gather(*(self._commit(partition) for partition in self.by_partition))
 
     async def on_assigned(self, partitions: Iterable[int], generation: int) -> None:
@@ -236,9 +243,14 @@ class Engine:
         beginnings = await self._ends.beginnings(asked) if asked else {}
         if generation != self._generation:
             return
+        positions: dict[tuple[str, int], int] = {}
         for partition in partitions:
-            self.by_partition[partition].start({topic: beginnings[name, partition] for name, topic in names.items()})
-            self.by_partition[partition].merge.reach(PRICES.name, self.price_reader.position)
+            shard = self.by_partition[partition]
+            shard.start({topic: beginnings[name, partition] for name, topic in names.items()})
+            shard.merge.reach(PRICES.name, self.price_reader.position)
+            positions |= {(name, partition): shard.merge.queues[topic].fetched for name, topic in names.items()}
+        # Faust seeks only where something was committed; elsewhere, what a rebalance cut short would be skipped.
+        await self._seek(positions)
         # What was restored stays: collecting garbage need not look at it again and again.
         gc.freeze()
         log.info("partitions %s are at work", partitions)

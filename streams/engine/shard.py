@@ -180,8 +180,9 @@ class Shard:
         self.phase = Phase.WORKING
 
     def suspend(self) -> None:
-        """Apply nothing more, for now: the partition may be about to move."""
-        self.phase = Phase.SUSPENDED
+        """Apply nothing more, for now: the partition may be about to move. One that is restoring goes on with that."""
+        if self.phase is Phase.WORKING:
+            self.phase = Phase.SUSPENDED
 
     @property
     def as_of(self) -> int | None:

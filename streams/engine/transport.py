@@ -4,7 +4,9 @@ An event's value is a `Fetch`, which says from where to where the partition was 
 tell: commit markers and aborted records take offsets, too.
 """
 
-from collections.abc import AsyncIterator, Mapping
+import asyncio
+import time
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from typing import Any, Final, NamedTuple, cast
 
 import faust
@@ -48,14 +50,28 @@ class _Thread(driver.AIOKafkaConsumerThread):
         timeout: float | None = None,  # noqa: ASYNC109 - Faust's signature
         max_records: int | None = None,
     ) -> dict[TP, Fetch]:
-        before = _positions(consumer)
-        records = await super()._fetch_records(consumer, active_partitions, timeout=timeout, max_records=max_records)
-        fetches: dict[TP, Fetch] = {}
-        for tp, end in _positions(consumer).items():
-            start = before.get(tp, 0)
-            if end > start and (tp in records or tp in before):
-                fetches[TP(tp.topic, tp.partition)] = Fetch(records.get(tp, []), start, end)
-        return fetches
+        fetcher = consumer._fetcher  # noqa: SLF001 - Faust reads from it, too
+        ends_s = time.monotonic() + (timeout or 0)
+        while True:
+            if fetcher._subscriptions.reassignment_in_progress:  # noqa: SLF001
+                await fetcher._subscriptions.wait_for_assignment()  # noqa: SLF001
+            # Without a wait in between: a seek there would make `before` a lie.
+            before = _positions(consumer)
+            records = await super()._fetch_records(consumer, active_partitions, timeout=0, max_records=max_records)
+            fetches = {
+                TP(tp.topic, tp.partition): Fetch(records.get(tp, []), before.get(tp, 0), end)
+                for tp, end in _positions(consumer).items()
+                if tp in records or before.get(tp, end) < end
+            }
+            left_s = ends_s - time.monotonic()
+            if fetches or left_s <= 0 or not self.consumer.flow_active:
+                return fetches
+            waiter = fetcher._create_fetch_waiter()  # noqa: SLF001
+            done, _ = await asyncio.wait([waiter], timeout=left_s)
+            if not done:
+                waiter.cancel()
+                return {}
+            waiter.result()
 
 
 def _positions(consumer: Any) -> Mapping[Any, int]:
@@ -69,7 +85,12 @@ def _positions(consumer: Any) -> Mapping[Any, int]:
 
 
 class BatchConsumer(driver.Consumer):
-    """A consumer that hands over whole fetches."""
+    """A consumer that hands over whole fetches.
+
+    `has_let_go`: the worker is stopping and has committed; a rebalance need not wait for it any more.
+    """
+
+    has_let_go = False
 
     def _new_consumer_thread(self) -> Any:
         return _Thread(self, loop=self.loop, beacon=self.beacon)
@@ -85,6 +106,24 @@ class BatchConsumer(driver.Consumer):
             if self.should_stop or not self.flow_active or self.app.consumer_generation_id != generation:
                 return
             yield tp, _message(tp, cast("Fetch", fetch), generation)
+
+    async def threadsafe_partitions_revoked(self, receiver_loop: Any, revoked: Any) -> None:
+        """Have the worker's thread give partitions up."""
+        await self._until_let_go(super().threadsafe_partitions_revoked(receiver_loop, revoked))
+
+    async def threadsafe_partitions_assigned(self, receiver_loop: Any, assigned: Any, generation_id: int = 0) -> None:
+        """Have the worker's thread take partitions over."""
+        await self._until_let_go(super().threadsafe_partitions_assigned(receiver_loop, assigned, generation_id))
+
+    async def _until_let_go(self, call: Coroutine[Any, Any, None]) -> None:
+        # A worker that has stopped answers no calls; waiting on, the consumer's thread would never end.
+        answer = asyncio.ensure_future(call)
+        while not answer.done():
+            if self.has_let_go:
+                answer.cancel()
+                return
+            await asyncio.wait([answer], timeout=FETCH_WAIT_S)
+        answer.result()
 
 
 def _message(tp: TP, fetch: Fetch, generation: int) -> ConsumerMessage:

@@ -1,4 +1,4 @@
-"""Real workers on a real broker: processes to start and kill, and a client that writes inputs and reads what came out."""
+"""Real workers on a real broker: processes to start and kill, and a client that writes inputs and reads outputs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
 
 from streams.settings import Settings
 from tools.console import ROOT
 from tools.server import free_ports
-from topics.catalogue import INBOUND, PRICES, TOPICS
+from topics.catalogue import INBOUND, PRICES, TOPICS, without_namespace
 from topics.partitioner import partition_of
 from topics.provision import provision
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 DEADLINE_S = 90.0
-POLL_S = 0.1
+POLL_S = 0.02
 
 APPLIED = tuple(spec.name for spec in INBOUND if spec is not PRICES)
 
@@ -91,25 +92,29 @@ class Installation:
     async def send(self, records: Iterable[Sent], **producer_options: Any) -> None:
         """Write records, in their order within each partition, and wait until all are stored."""
         producer = AIOKafkaProducer(
-            bootstrap_servers=self.bootstrap,
-            enable_idempotence=True,
-            linger_ms=20,
-            max_batch_size=262_144,
-            **producer_options,
+            bootstrap_servers=self.bootstrap, enable_idempotence=True, max_batch_size=262_144, **producer_options
         )
         await producer.start()
+        batches: dict[tuple[str, int], Any] = {}
+        stored = []
+
+        async def flush(topic: str, partition: int) -> None:
+            batch = batches.pop((topic, partition))
+            batch.close()
+            stored.append(await producer.send_batch(batch, self.settings.topic(topic), partition=partition))
+
         try:
-            sent = [
-                await producer.send(
-                    self.settings.topic(record.topic),
-                    value=record.value,
-                    key=record.key,
-                    partition=record.partition,
-                    timestamp_ms=record.timestamp,
-                )
-                for record in records
-            ]
-            await asyncio.gather(*sent)
+            for topic, timestamp, key, value, partition in records:
+                for _ in range(2):
+                    batch = batches.get((topic, partition))
+                    if batch is None:
+                        batch = batches[topic, partition] = producer.create_batch()
+                    if batch.append(key=key, value=value, timestamp=timestamp) is not None:
+                        break
+                    await flush(topic, partition)
+            for topic, partition in list(batches):
+                await flush(topic, partition)
+            await asyncio.gather(*stored)
         finally:
             await producer.stop()
 
@@ -140,38 +145,68 @@ class Installation:
 
     async def lag(self) -> dict[str, int]:
         """By topic: how many offsets the group has still to commit."""
-        consumer = AIOKafkaConsumer(
-            bootstrap_servers=self.bootstrap, group_id=self.settings.app_id, enable_auto_commit=False
-        )
-        await consumer.start()
-        try:
-            behind: dict[str, int] = {}
-            for topic in APPLIED:
-                tps = [TopicPartition(self.settings.topic(topic), partition) for partition in range(self.partitions)]
-                consumer.assign(tps)
-                ends = await consumer.end_offsets(tps)
-                committed = [await consumer.committed(tp) or 0 for tp in tps]
-                behind[topic] = sum(ends[tp] for tp in tps) - sum(committed)
-            return behind
-        finally:
-            await consumer.stop()
+        async with LagWatch(self) as watch:
+            return await watch.lag()
 
     async def wait_until_caught_up(self, workers: Iterable[Worker], deadline_s: float = DEADLINE_S) -> None:
         """Wait until everything in the inputs is applied and committed; a worker that ends meanwhile is a failure."""
+        async with LagWatch(self) as watch:
+            await watch.wait_until(0, workers, deadline_s)
+
+
+class LagWatch:
+    """Sees how far the workers are behind, again and again; the inputs stand still meanwhile."""
+
+    def __init__(self, installation: Installation) -> None:
+        self._installation = installation
+        self._admin: Any = AIOKafkaAdminClient(bootstrap_servers=installation.bootstrap)
+        self._ends: dict[Any, int] = {}
+
+    async def __aenter__(self) -> Self:
+        installation = self._installation
+        await self._admin.start()
+        consumer = AIOKafkaConsumer(bootstrap_servers=installation.bootstrap, enable_auto_commit=False)
+        await consumer.start()
+        try:
+            self._ends = await consumer.end_offsets(
+                TopicPartition(installation.settings.topic(topic), partition)
+                for topic in APPLIED
+                for partition in range(installation.partitions)
+            )
+        finally:
+            await consumer.stop()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._admin.close()
+
+    async def lag(self) -> dict[str, int]:
+        """By topic: how many offsets the group has still to commit."""
+        settings = self._installation.settings
+        committed = await self._admin.list_consumer_group_offsets(settings.app_id)
+        behind = dict.fromkeys(APPLIED, 0)
+        for tp, end in self._ends.items():
+            at = committed[tp].offset if tp in committed else 0
+            behind[without_namespace(tp.topic, settings.namespace)] += end - max(at, 0)
+        return behind
+
+    async def wait_until(self, behind: int, workers: Iterable[Worker], deadline_s: float = DEADLINE_S) -> int:
+        """Wait until at most so many offsets are left; how many are. A worker that ends meanwhile is a failure."""
         end_s = time.monotonic() + deadline_s
-        while (behind := await self.lag()) and any(behind.values()):
+        while (left := sum((lag := await self.lag()).values())) > behind:
             for worker in workers:
                 worker.check()
             if time.monotonic() > end_s:
-                message = f"still behind after {deadline_s:g} s: {behind}\n" + "".join(map(Worker.tail, workers))
+                message = f"still behind after {deadline_s:g} s: {lag}\n" + "".join(map(Worker.tail, workers))
                 raise TimeoutError(message)
             await asyncio.sleep(POLL_S)
+        return left
 
 
 class Worker:
-    """A worker process."""
+    """A worker process; `flags` are Faust's."""
 
-    def __init__(self, installation: Installation, **environ: str) -> None:
+    def __init__(self, installation: Installation, *flags: str, **environ: str) -> None:
         self.port = free_ports(1)
         self.folder = Path(tempfile.mkdtemp(prefix="obol-worker-"))
         self.log = self.folder / "log"
@@ -184,7 +219,7 @@ class Worker:
         }
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "faust", "-A", "streams.app", "worker", "-l", "info"],
+                [sys.executable, "-m", "faust", "-A", "streams.app", "worker", "-l", "info", *flags],
                 cwd=ROOT,
                 env=self._environ,
                 stdout=log,
@@ -209,7 +244,8 @@ class Worker:
         self.process.wait()
 
     def stop(self, deadline_s: float = 30.0) -> int:
-        """Stop it as one does, and wait until it has."""
+        """Stop it as one does, once it is there to be stopped, and wait until it has."""
+        self.wait_for("Starting...")
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(deadline_s)
 
