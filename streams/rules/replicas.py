@@ -104,7 +104,7 @@ def _leave_running(turn: Turn, deployment: Deployment, replica: Replica) -> None
         return
     replica.window = None
     replica.last_health_check = window.last_health_check
-    replica.meter_free_at = max(replica.meter_free_at, close_window(turn, window))
+    replica.meter_free_at = close_window(turn, window)
     turn.rows.count_units({window.profile: 1}, {})
 
 

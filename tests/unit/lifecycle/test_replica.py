@@ -146,6 +146,7 @@ WORDS = [
     ("RUNNING", "not healthy", None),
     ("RUNNING", "NOT HEALTHY", None),
     ("RUNNING", "the container is Not Healthy yet", None),
+    ("RUNNING", "not\n  healthy", None),
     ("RUNNING", "healthyish", None),
     ("RUNNING", "health", None),
 ]
