@@ -43,15 +43,30 @@ async def metrics(url: str) -> dict[tuple[str, ...], float]:
         return samples(await answer.text())
 
 
+async def replay_after_the_mend(say: Say, url: tuple[str, str]) -> None:
+    """A callback that came before its replica was known is sent again once it is."""
+    early = ("show", "replica", "late-r1", "--org", "acme", *url, "--json")
+    assert json.loads((await say(*early)).out)["status"] == "pending"
+    said = await say("dead", "replay", "--topic", "execlet.progress", "--org", "acme")
+    assert (said.code, said.err) == (0, "")
+    assert "1 record sent again" in said.out
+    async with asyncio.timeout(DEADLINE_S):
+        while json.loads((await say(*early)).out)["status"] != "running":  # noqa: ASYNC110 - a worker's answer
+            await asyncio.sleep(0.1)
+    again = await say("dead", "replay", "--topic", "execlet.progress", "--org", "acme")
+    assert "0 records sent again" in again.out
+    assert "1 record left out: sent again before" in again.out
+
+
 def check(told: dict[tuple[str, ...], float], partitions: int) -> None:
     """Hold what a worker tells against what was sent and what came of it."""
-    assert summed(told, "obol_records_read_total", "user.commands") == 2
+    assert summed(told, "obol_records_read_total", "user.commands") == 3
     assert summed(told, "obol_records_read_total", "obol.clock") == partitions
     assert summed(told, "obol_records_applied_total", "execlet.heartbeats") == 1
-    assert summed(told, "obol_records_dead_total", "unknown_replica") == 1
+    assert summed(told, "obol_records_dead_total", "unknown_replica") == 2
     assert summed(told, "obol_usage_events_total", "dedicated") == 2
-    assert summed(told, "obol_replicas", "running") == 1
-    assert summed(told, "obol_windows", "open") == 1
+    assert summed(told, "obol_replicas", "running") == 2
+    assert summed(told, "obol_windows", "open") == 2
     assert summed(told, "obol_window_seconds", "billed") == 110
     assert summed(told, "obol_unexplained_seconds") == 0
     assert summed(told, "obol_lag_records") == 0
@@ -106,6 +121,10 @@ async def test_a_life_by_command_line(kafka_bootstrap: str, namespace: str, say:
         why = json.loads((await say("explain", events[0]["id"], *org, *url, "--json")).out)
         assert why["charged"] is True
         assert why["price"]["price"] == "360"
+
+        await at("12:02:10", "progress", *org, "--replica", "late-r1", *healthy)
+        await at("12:02:20", "command", "create_deployment", *org, "--deployment", "late", *hardware, *waited)
+        await replay_after_the_mend(say, url)
 
         told = await metrics(worker.url)
         check(told, installation.partitions)
