@@ -187,3 +187,20 @@ async def test_a_log_needs_times_of_its_own(installation: Installation) -> None:
     ended = await asyncio.to_thread(sim, broker_time, "fleet", "--hours", "1")
     assert ended.returncode == 2
     assert "OBOL_TIMESTAMPS=producer" in ended.stderr
+
+
+def test_the_demo_tells_its_stories_and_its_figures_add_up(kafka_bootstrap: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "sim", "demo"],
+        env={**os.environ, "KAFKA_BOOTSTRAP_SERVERS": kafka_bootstrap, "DEMO": "once", "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "0 duplicate, 0 conflict, 0 unpriced" in ended.stdout
+    assert "All figures add up: " in ended.stdout
+    for story in ("(B8)", "(B7)", "(B1)", "(P3)", "(P5)", "(P6, P7)", "(B9, B20)", "(B22)", "(I6, I7)", "(I1)", "(P8)"):
+        assert story in ended.stdout
+    assert re.search(r"http://127\.0\.0\.1:\d+/orgs/aurora", ended.stdout)
