@@ -47,6 +47,9 @@ MAX_COMMITS_AT_ONCE: Final = 4
 SWITCH_INTERVAL_S: Final = 0.0005
 """Reading takes a thread of its own; at Python's default, 5 ms, a commit would wait for it at every step."""
 
+GC_THRESHOLDS: Final = (50_000, 20, 100)
+"""Rows make no cycles, so looking through a million of them for cycles is rarely worth it."""
+
 NO_GENERATION: Final = -1
 """While partitions are between two assignments."""
 
@@ -143,6 +146,7 @@ class Engine:
     async def start(self) -> None:
         """Connect, read all prices, and be ready for partitions."""
         sys.setswitchinterval(SWITCH_INTERVAL_S)
+        gc.set_threshold(*GC_THRESHOLDS)
         await self._ends.start()
         await self.price_reader.start(self._ends)
         self._spawn("the pump", self._pump())
@@ -250,7 +254,8 @@ class Engine:
             shard.merge.reach(PRICES.name, self.price_reader.position)
             positions |= {(name, partition): shard.merge.queues[topic].fetched for name, topic in names.items()}
         # Faust seeks only where something was committed; elsewhere, what a rebalance cut short would be skipped.
-        await self._seek(positions)
+        if positions:
+            await self._seek(positions)
         # What was restored stays: collecting garbage need not look at it again and again.
         gc.freeze()
         log.info("partitions %s are at work", partitions)

@@ -76,10 +76,12 @@ class Queue:
 
     `fetched`: everything before this offset was handed over. `end`: an offset known to be, or to have been, the end of
     the topic. `applied_to`: the offset after the last record applied. `time`: the greatest timestamp applied.
+    `max_run`: how many records a run of it may have.
     """
 
     topic: str
     rank: int
+    max_run: int
     fetched: int = 0
     end: int = 0
     applied_to: int = 0
@@ -89,6 +91,11 @@ class Queue:
     size: int = 0
     size_bytes: int = 0
     batches: deque[Batch] = field(default_factory=deque)
+
+    @property
+    def next_offset(self) -> int:
+        """Where reading must go on after a restart: past markers, too, where nothing is queued before them."""
+        return self.applied_to if self.batches else self.fetched
 
     @property
     def is_behind(self) -> bool:
@@ -101,13 +108,13 @@ class LostRecordsError(RuntimeError):
 
 
 class Merge:
-    """The queues of one partition.
+    """The queues of one partition: of `topics`, each with its rank and the length of its runs.
 
     `patience_s`: how long a topic that is known to have more, and of which nothing arrives, is waited for.
     """
 
-    def __init__(self, ranks: Iterable[tuple[str, int]], *, patience_s: float) -> None:
-        self.queues = {topic: Queue(topic, rank) for topic, rank in ranks}
+    def __init__(self, topics: Iterable[tuple[str, int, int]], *, patience_s: float) -> None:
+        self.queues = {topic: Queue(topic, rank, max_run) for topic, rank, max_run in topics}
         self.patience_s = patience_s
         self.waits_for: str | None = None
         self.wake_at_s: float | None = None
@@ -165,8 +172,8 @@ class Merge:
             queue.stalled_since_s = None
             queue.given_up = False
 
-    def next_run(self, now_s: float, limit: int) -> Run | None:
-        """Take the next run off its queue, at most `limit` records; None when there is nothing, or it must wait.
+    def next_run(self, now_s: float) -> Run | None:
+        """Take the next run off its queue; None when there is nothing, or it must wait.
 
         `waits_for` then names the topic (or, as `?`, the answer) it waits for, and `wake_at_s` when patience ends.
         """
@@ -192,7 +199,7 @@ class Merge:
             return None
         batch = head.batches[0]
         start = batch.at
-        end = min(len(batch.records), start + limit)
+        end = min(len(batch.records), start + head.max_run)
         if has_other:
             end = self._run_end(batch, end, other_time, goes_first=head.rank < other_rank)
         return self._take(head, batch, start, end)

@@ -41,13 +41,18 @@ MAX_RUN_RECORDS: Final = 1_000
 MAX_UNCOMMITTED: Final = 50_000
 """Changed rows, charges and messages that may wait for a commit; only a single record, as a tick, may make more."""
 
+MAX_UNCOMMITTED_BYTES: Final = 32 * 1024 * 1024
+"""Of dead letters and of records on their way to another partition: those may be large."""
+
+MAX_REROUTED_BYTES: Final = 512 * 1024
+"""Of key and headers: a misplaced record with more could not be published again, so it is dead: `too_large`."""
+
 _METERS: Final[dict[WindowMeter, UsageType]] = {
     WindowMeter.DEDICATED: "dedicated_inference_running",
     WindowMeter.GPU: "instance_gpu_running",
     WindowMeter.DISK: "instance_disk_stopped",
 }
 _PASSED_OVER: Final = frozenset({"ignored", "duplicate"})
-_RANKS: Final = tuple((spec.name, spec.rank or 0) for spec in INBOUND)
 
 log = logging.getLogger(__name__)
 
@@ -132,17 +137,20 @@ class Shard:
         self.partitions = partitions
         self.book = Book(retention_ms)
         self.accountant = Accountant(self.book, prices, switches)
-        self.merge = Merge(_RANKS, patience_s=patience_s)
+        self.merge = Merge(
+            # A tick may be much work, so each is a run.
+            [(spec.name, spec.rank or 0, 1 if spec is CLOCK else max_run_records) for spec in INBOUND],
+            patience_s=patience_s,
+        )
         self.position = Position()
         self.phase = Phase.RESTORING
         self.restored_rows = 0
         self.restore_total: int | None = None
         self.counters: dict[tuple[str, str], int] = {}
-        self.max_run_records = max_run_records
         self._reader = RowReader()
         self._decision = Decision()
         self._outgoing: list[Outgoing] = []
-        self._moved: set[str] = set()
+        self._outgoing_bytes = 0
 
     # Rows
 
@@ -161,7 +169,7 @@ class Shard:
 
         Records that Kafka deleted before they were read are gone; that is told, as loudly as it can be.
         """
-        if self._is_dirty:
+        if self.uncommitted:
             msg = f"partition {self.partition} starts with work that is not committed"
             raise ShardError(msg)
         self.book.settle()
@@ -176,6 +184,7 @@ class Shard:
                 )
             offsets[topic] = max(beginning, applied_to or 0)
         self.merge.restart(offsets, self.position.times)
+        self._reader = RowReader()
         self.counters = self.position.flat_counts()
         self.phase = Phase.WORKING
 
@@ -216,7 +225,7 @@ class Shard:
         """
         applied = 0
         while applied < max_records and not self.is_full and self.phase is Phase.WORKING:
-            run = self.merge.next_run(now_s, self.max_run_records)
+            run = self.merge.next_run(now_s)
             if run is None:
                 break
             self._apply(run)
@@ -226,7 +235,7 @@ class Shard:
     @property
     def is_full(self) -> bool:
         """Whether a commit must come first."""
-        return self.uncommitted >= MAX_UNCOMMITTED
+        return self.uncommitted >= MAX_UNCOMMITTED or self._outgoing_bytes >= MAX_UNCOMMITTED_BYTES
 
     @property
     def uncommitted(self) -> int:
@@ -250,9 +259,7 @@ class Shard:
         else:
             for at in range(run.start, run.end):
                 self._apply_one(topic, batch, at)
-        self._moved.add(topic)
         position = self.position
-        position.offsets[topic] = self.merge.queues[topic].applied_to
         position.times[topic] = self.merge.queues[topic].time
         position.as_of = self.merge.as_of
         count = run.end - run.start
@@ -321,7 +328,12 @@ class Shard:
         """Publish a misplaced record again, in its org's partition (contract, "Conventions")."""
         headers = tuple(header for header in record.headers if header[0] != REROUTED)
         headers += ((REROUTED, f"{self.partition}:{record.offset}".encode()),)
-        self._outgoing.append(Outgoing(topic, home, record.key, record.value, record.timestamp, headers))
+        size_bytes = len(record.key or b"") + sum(len(name) + len(value or b"") for name, value in headers)
+        if size_bytes > MAX_REROUTED_BYTES:
+            words = f"it belongs in partition {home}, but its key and headers have {size_bytes} bytes"
+            self._bury(topic, record, "too_large", words)
+            return
+        self._send_out(Outgoing(topic, home, record.key, record.value, record.timestamp, headers))
         self.position.add("rerouted", topic)
 
     def _bury(self, topic: str, record: Record, reason: Any, words: str) -> None:
@@ -340,21 +352,32 @@ class Shard:
         )
         # A time that is no time can't be told as one.
         timestamp = record.timestamp if 0 <= record.timestamp <= MAX_TIME_MS else max(0, self.position.as_of)
-        self._outgoing.append(Outgoing(DEAD_LETTERS.name, self.partition, None, encode(letter), timestamp))
+        self._send_out(Outgoing(DEAD_LETTERS.name, self.partition, None, encode(letter), timestamp))
         self.position.add("dead", reason)
+
+    def _send_out(self, message: Outgoing) -> None:
+        self._outgoing.append(message)
+        self._outgoing_bytes += len(message.key or b"") + len(message.value or b"")
 
     # Commits out
 
-    @property
-    def _is_dirty(self) -> bool:
-        return bool(self._moved)
+    def _moves(self) -> dict[str, int]:
+        """By topic: up to where it was read and applied, if that is further than at the last commit."""
+        offsets = self.position.offsets
+        return {
+            topic: self.merge.queues[topic].next_offset
+            for topic in INPUTS
+            if self.merge.queues[topic].next_offset > offsets.get(topic, 0)
+        }
 
     def drain(self) -> Commit | None:
         """Hand out all that was done since the last time, rows written as they are now; None when that is nothing."""
-        if not self._is_dirty:
+        moves = self._moves()
+        if not moves:
             return None
-        decision, outgoing, moved = self._decision, self._outgoing, self._moved
-        self._decision, self._outgoing, self._moved = Decision(), [], set()
+        self.position.offsets.update(moves)
+        decision, outgoing = self._decision, self._outgoing
+        self._decision, self._outgoing, self._outgoing_bytes = Decision(), [], 0
         for (kind, detail), count in decision.counts.items():
             self.position.add(kind, detail, count)
         for meter, count in Counter(charge.window.meter for charge in decision.charges).items():
@@ -378,7 +401,7 @@ class Shard:
             rows=rows,
             outputs=outputs + outgoing,
             charges=decision.charges,
-            offsets={topic: self.position.offsets[topic] for topic in moved},
+            offsets=moves,
             notes=decision.notes,
         )
 
