@@ -46,6 +46,9 @@ class Pages:
             clock=clock, duration=duration, number=number, shown=shown, tone=tone, words=words, moving=moving
         )
         self._env.globals.update(timeline=timeline.build)
+        for name in self._env.list_templates():
+            # Compiled now, so that the first to look need not wait, and a mistake in one is found at the start.
+            self._env.get_template(name)
 
     def __call__(self, template: str, context: dict[str, Any]) -> str:
         """The page as text."""

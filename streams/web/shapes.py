@@ -4,13 +4,14 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any
 
 from schemas.times import rfc3339
 from streams.billing.burn import burn_per_hour, runway_s
 from streams.billing.money import ATTO, to_atto, to_text
 from streams.billing.prices import DISK_PROFILE, Prices, dedicated_profile
-from streams.billing.windows import NO_FIGURES, Figures, Origin, Window, figures
+from streams.billing.windows import Figures, Origin, Window, figures
 from streams.lifecycle.deployment import DeploymentStatus
 from streams.lifecycle.instance import ALLOWED_ACTIONS, METER, TRANSITIONAL, InstanceState
 from streams.lifecycle.replica import ReplicaStatus
@@ -21,6 +22,9 @@ from streams.rules.context import Switches
 from streams.rules.rows import Deployment, Instance, Replica
 
 Json = dict[str, Any]
+
+_status = attrgetter("status")
+_state = attrgetter("state")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +148,9 @@ def org(view: View, rows: OrgBook) -> Json:
         "suspended": row.suspended,
         "burn_per_hour": to_text(burn),
         "runway_s": runway_s(balance, burn),
-        "deployments": counts(DeploymentStatus, (one.status for one in rows.deployments.values())),
-        "replicas": counts(ReplicaStatus, (one.status for one in rows.replicas.values())),
-        "instances": counts(InstanceState, (one.state for one in rows.instances.values())),
+        "deployments": counts(DeploymentStatus, map(_status, rows.deployments.values())),
+        "replicas": counts(ReplicaStatus, map(_status, rows.replicas.values())),
+        "instances": counts(InstanceState, map(_state, rows.instances.values())),
         "conservation": conservation(*totals(rows, view.as_of)),
         **prospects(view, rows, balance, burn),
     }
@@ -176,14 +180,19 @@ def counts(states: type[StrEnum], found: Iterable[StrEnum]) -> dict[str, int]:
 
 def totals(rows: OrgBook, as_of: int) -> tuple[Figures, int]:
     """All windows of an org added up, and what is unexplained in each: one too many can't hide one too few (B12)."""
-    sums = [0] * len(NO_FIGURES)
-    unexplained = 0
+    running = billed = pending = forgiven = overbilled = unexplained = 0
     for one in windows(rows):
         found = figures(one, as_of)
-        for position, figure in enumerate(found):
-            sums[position] += figure
-        unexplained += abs(found.unexplained_ms)
-    return Figures(*sums), unexplained
+        # Unpacked, for an org may have 100,000 of them.
+        running_ms, billed_ms, pending_ms, forgiven_ms, overbilled_ms = found
+        running += running_ms
+        billed += billed_ms
+        pending += pending_ms
+        forgiven += forgiven_ms
+        overbilled += overbilled_ms
+        if found.unexplained_ms:
+            unexplained += abs(found.unexplained_ms)
+    return Figures(running, billed, pending, forgiven, overbilled), unexplained
 
 
 def windows(rows: OrgBook) -> Iterable[Window]:

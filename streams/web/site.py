@@ -1,6 +1,7 @@
 """Every path of the contract, answered by the worker that was asked or by the one that owns the partition."""
 
 import asyncio
+import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -38,6 +39,8 @@ from streams.web.shapes import View
 from streams.web.source import Shard, Source
 from streams.web.summary import Summaries, fleet, missing, smallest
 from topics.partitioner import partition_of
+
+log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 Scrape = Callable[[str], Awaitable[tuple[bytes, str]]]
@@ -138,6 +141,9 @@ class Site:
             response = self._problem(request, not_found(f"there is no page {request.path}; / leads to all there are"))
         except web.HTTPException as error:
             response = self._problem(request, Problem(error.status, error.text or error.reason))
+        except Exception:
+            log.exception("%r could not be answered", request.path)
+            response = self._problem(request, Problem(500, "this page has a fault; the worker's log has the details"))
         secure(response)
         return response
 
