@@ -112,10 +112,11 @@ def beat(window: Window, now_ms: int) -> None:
         window.last_health_check = now_ms
 
 
-def close(window: Window, now_ms: int, closed_by: Origin) -> None:
-    """End `window` at `now_ms`, never before it opened (B1); B10 follows from `billed_until` standing still."""
+def close(window: Window, now_ms: int, closed_by: Origin) -> int:
+    """End `window` at `now_ms`, never before it opened (B1); returns its end. The watermark stays (B10)."""
     window.ended_at = max(now_ms, window.opened_at)
     window.closed_by = closed_by
+    return window.ended_at
 
 
 def next_pieces(window: Window, now_ms: int) -> Iterator[tuple[int, int]]:

@@ -117,7 +117,7 @@ TRANSITIONS: dict[ReplicaStatus, dict[Signal, Move | Stay]] = {
 }
 
 # A whole word, in any case, and neither "not healthy" nor "un-healthy" (R2 D).
-_HEALTHY = re.compile(r"(?<!\bnot )(?<!\bun-)\bhealthy\b", re.IGNORECASE | re.ASCII)
+_HEALTHY = re.compile(r"(?<!\bnot )(?<!\bun-)\bhealthy\b", re.IGNORECASE)
 
 _SIGNAL_BY_STATUS = {
     "RESTARTING": Signal.RESTARTING,

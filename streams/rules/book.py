@@ -23,13 +23,15 @@ _opened_at = attrgetter("opened_at")
 class OrgBook:
     """One org's rows. Everything is looked up within its org (contract).
 
-    Derived: `live` (the replicas of each deployment that are not terminal), `held` (instances that are not destroyed),
-    `units` (how many of each profile the burn of I6 counts), and the windows that are not done, in order of their ids.
+    Derived: `created` (deployments in that status), `live` (the replicas of each deployment that are not terminal),
+    `held` (instances that are not destroyed), `units` (how many of each profile the burn of I6 counts), and the windows
+    that are not done, in order of their ids.
     """
 
     __slots__ = (
         "answers",
         "closed",
+        "created",
         "deployments",
         "due_dedicated",
         "due_metered",
@@ -50,6 +52,7 @@ class OrgBook:
         self.closed: dict[str, Window] = {}
         self.answers: dict[str, Answer] = {}
         self.events: dict[str, Seen] = {}
+        self.created: dict[str, Deployment] = {}
         self.live: dict[str, list[Replica]] = {}
         self.held: dict[str, Instance] = {}
         self.units: Counter[str] = Counter()
@@ -227,6 +230,9 @@ class Book:
         for row in book.instances.values():
             if row.ended_at is not None:
                 self.expire_at(row.ended_at + self.retention_ms, row)
+        book.created = {
+            key: row for key, row in book.deployments.items() if row.status is deployments.DeploymentStatus.CREATED
+        }
         for deployment in book.deployments.values():
             if deployment.status in deployments.TERMINAL and deployment.ended_at is not None:
                 self.expire_at(deployment.ended_at + self.retention_ms, deployment)

@@ -16,8 +16,7 @@ def close_window(turn: Turn, window: Window) -> int:
 
     A close before the watermark bills nothing more and is told as overbilled (B10).
     """
-    close(window, turn.now, turn.origin)
-    ended_at = window.ended_at or 0
+    ended_at = close(window, turn.now, turn.origin)
     if window.billed_until > ended_at:
         overbilled_ms = window.billed_until - ended_at
         turn.decision.counts["overbilled_ms", window.meter] += overbilled_ms
@@ -105,16 +104,17 @@ def _log_next(turn: Turn, due: Sequence[Window]) -> None:
     for window in due:
         if turn.prices.at(window.profile, turn.now) is None:
             continue
-        for start, end in next_pieces(window, turn.now):
-            fields: dict[str, str | int | None] = {
-                "org_id": window.org_id,
-                "window_id": window.window_id,
-                "profile": window.profile,
-                "quantity": window.quantity,
-                "id": f"{window.owner_id}:{rfc3339(start)}",
-                "interval_start": rfc3339(start),
-                "interval_end": rfc3339(end),
-                "duration_ms": end - start,
-            }
-            turn.decision.notes.append(Note("info", "dry run: would send", fields))
-            break
+        piece = next(next_pieces(window, turn.now), None)
+        if piece is None:
+            continue
+        start, end = piece
+        fields: dict[str, str | int | None] = {
+            "org_id": window.org_id,
+            "window_id": window.window_id,
+            "profile": window.profile,
+            "quantity": window.quantity,
+            "interval_start": rfc3339(start),
+            "interval_end": rfc3339(end),
+            "duration_ms": end - start,
+        }
+        turn.decision.notes.append(Note("info", "dry run: would send", fields))

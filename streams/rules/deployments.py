@@ -42,7 +42,7 @@ def create(turn: Turn, command: CreateDeployment) -> Refusal | str:
         active_at=turn.now,
         created_at=turn.now,
     )
-    turn.rows.deployments[deployment_id] = deployment
+    turn.rows.deployments[deployment_id] = turn.rows.created[deployment_id] = deployment
     changes.tell(turn, deployment, None, deployment.status, "deployed")
     count = max(MIN_FIRST_REPLICAS, deployment.min_replicas)
     replicas.submit(turn, deployment, count, "deployed")
@@ -106,7 +106,10 @@ def move(turn: Turn, deployment: Deployment, trigger: Trigger, reason: str) -> N
         raise AssertionError(msg)
     deployment.status = after
     if after is DeploymentStatus.CREATED:
+        turn.rows.created[deployment.deployment_id] = deployment
         deployment.active_at = max(deployment.active_at, turn.now)
+    else:
+        turn.rows.created.pop(deployment.deployment_id, None)
     if after in TERMINAL:
         deployment.ended_at = turn.now
         turn.book.expire_at(turn.now + turn.book.retention_ms, deployment)
@@ -144,9 +147,8 @@ def scale(turn: Turn) -> None:
 
 
 def _created(turn: Turn) -> list[Deployment]:
-    rows = turn.rows.deployments.values()
-    created = [deployment for deployment in rows if deployment.status is DeploymentStatus.CREATED]
-    return sorted(created, key=lambda deployment: deployment.deployment_id)
+    """The created deployments as they are now, in order of their ids."""
+    return [turn.rows.created[deployment_id] for deployment_id in sorted(turn.rows.created)]
 
 
 def _end(turn: Turn, deployment: Deployment, trigger: Trigger, reason: str) -> None:

@@ -166,9 +166,9 @@ def _close_meter(turn: Turn, instance: Instance) -> None:
     instance.window = None
     free_at = close_window(turn, window)
     if window.meter is WindowMeter.GPU:
-        instance.gpu_free_at = max(instance.gpu_free_at, free_at)
+        instance.gpu_free_at = free_at
     else:
-        instance.disk_free_at = max(instance.disk_free_at, free_at)
+        instance.disk_free_at = free_at
     settle(turn, window)
 
 

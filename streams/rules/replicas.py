@@ -109,15 +109,15 @@ def _leave_running(turn: Turn, deployment: Deployment, replica: Replica) -> None
 
 
 def _order(turn: Turn, deployment: Deployment, replica: Replica, order: ExecletOrderName) -> None:
-    job = (deployment.model, deployment.gpu_type, deployment.gpu_count) if order == "submit_job" else (None, None, None)
+    submits = order == "submit_job"
     message = ExecletOrder.model_construct(
         order_id=f"{replica.replica_id}:{order}",
         org_id=replica.org_id,
         deployment_id=replica.deployment_id,
         replica_id=replica.replica_id,
         order=order,
-        model=job[0],
-        gpu_type=job[1],
-        gpu_count=job[2],
+        model=deployment.model if submits else None,
+        gpu_type=deployment.gpu_type if submits else None,
+        gpu_count=deployment.gpu_count if submits else None,
     )
     turn.decision.send(ORDERS_TOPIC, replica.org_id, turn.now, message)

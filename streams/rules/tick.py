@@ -26,15 +26,16 @@ def apply_tick(book: Book, prices: Prices, switches: Switches, origin: Origin, d
         deployments.stop_suspended(turn)
         deployments.pause_idle(turn)
         deployments.scale(turn)
+        in_debt = _in_debt(turn)
         for instance_id in sorted(turn.rows.held):
-            _pass_time(turn, turn.rows.held[instance_id])
+            _pass_time(turn, turn.rows.held[instance_id], in_debt=in_debt)
         bill_due(turn, WindowMeter.DEDICATED)
         bill_due(turn, WindowMeter.GPU)
         _check_units(turn)
     forget_expired(book, origin.timestamp, decision)
 
 
-def _pass_time(turn: Turn, instance: Instance) -> None:
+def _pass_time(turn: Turn, instance: Instance, *, in_debt: bool) -> None:
     """Timeouts, orders sent again, expiry in error, debt: in this order (I1, I9, I8)."""
     since_ms = turn.now - instance.entered_at
     if instance.state in _TIMEOUTS:
@@ -45,7 +46,7 @@ def _pass_time(turn: Turn, instance: Instance) -> None:
     expired = instance.state is InstanceState.ERROR and turn.now >= instance.entered_at + ERROR_EXPIRY_MS
     if expired and (not instance.ran or instance.error_code in ENDED_CODES):
         instances.apply_trigger(turn, instance, Timer.ERROR_EXPIRED, Timer.ERROR_EXPIRED.value)
-    if _in_debt(turn) and instance.state in {InstanceState.STOPPED, InstanceState.ERROR}:
+    if in_debt and instance.state in {InstanceState.STOPPED, InstanceState.ERROR}:
         instances.apply_trigger(turn, instance, Timer.BALANCE_DEBT, Timer.BALANCE_DEBT.value)
 
 
