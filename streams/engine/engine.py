@@ -64,8 +64,8 @@ log = logging.getLogger(__name__)
 class Engine:
     """Everything a worker does between Kafka and the rules.
 
-    `by_partition` are this worker's shards. `owner` gives the address of the worker that a partition is assigned to;
-    `seek` has inputs read from given offsets; `pause` and `resume` say whether more of a partition shall be read.
+    `by_partition` are this worker's shards; `is_assigned` says whether it was ever told which they are.
+    `owner` gives the address of the worker that a partition is assigned to; `seek` has inputs read from given offsets; `pause` and `resume` say whether more of a partition shall be read.
     Whoever is in `on_committed` is told of each commit and of the seconds it took.
     """
 
@@ -103,6 +103,7 @@ class Engine:
         self._asked = 0
         self._waited_s = 0.0
         self.records_applied = 0
+        self.is_assigned = False
         self.on_committed: list[Callable[[Shard, Commit, float], None]] = []
 
     # What views and metrics read
@@ -202,6 +203,7 @@ class Engine:
             )
         self._paused.clear()
         self._generation = generation
+        self.is_assigned = True
         log.info("partitions %s are this worker's, in generation %d", sorted(mine), generation)
 
     def _add(self, partition: int) -> None:

@@ -481,10 +481,12 @@ class Site:
         """`/ready`: every assigned partition, which may be none, has its rows."""
         shards = self.source.shards()
         value: Json = {
-            "ready": all(shard.ready for shard in shards),
+            "ready": self.source.is_assigned and all(shard.ready for shard in shards),
             "partitions": [_progress(shard) for shard in shards],
             "as_of": _own_as_of(self.source),
         }
+        if not self.source.is_assigned:
+            raise unavailable("this worker has not been told yet which partitions are its own", **value)
         if not value["ready"]:
             waiting = sum(not shard.ready for shard in shards)
             raise unavailable(f"{waiting} of {len(shards)} partitions are restoring their rows", **value)

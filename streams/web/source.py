@@ -31,5 +31,9 @@ class Source(CountedSource, Protocol):
     def shards(self) -> Sequence[Shard]:
         """List the assigned partitions, those that are still restoring too, in order of their numbers."""
 
+    @property
+    def is_assigned(self) -> bool:
+        """Whether this worker was told, since it started, which partitions are its own."""
+
     def owner_url(self, partition: int) -> str | None:
         """Give the address of the partition's owner; None while nobody is known to own it."""

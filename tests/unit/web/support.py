@@ -154,6 +154,7 @@ class Worker:
     def __init__(self, world: World, own_url: str) -> None:
         self.world = world
         self.own_url = own_url
+        self.is_assigned = True
         self.partitions = world.partitions
         self.currency = world.currency
         self.prices_refused = 0

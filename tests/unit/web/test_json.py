@@ -347,6 +347,15 @@ async def test_held_shows_the_first_reason_that_holds() -> None:
         assert await held() == "unpriced"
 
 
+async def test_not_ready_before_the_first_assignment() -> None:
+    world = World()
+    async with serving(world) as (worker,):
+        worker.site.source.is_assigned = False  # type: ignore[misc]
+        got = await worker.get("/ready")
+        assert got.status == 503
+        assert "has not been told yet" in got.json["detail"]
+
+
 async def test_ready_and_health_while_a_partition_restores() -> None:
     world = World(partitions=2)
     world.tick("12:00")
