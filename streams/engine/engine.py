@@ -64,8 +64,9 @@ log = logging.getLogger(__name__)
 class Engine:
     """Everything a worker does between Kafka and the rules.
 
-    `by_partition` are this worker's shards; `is_assigned` says whether it was ever told which they are.
-    `owner` gives the address of the worker that a partition is assigned to; `seek` has inputs read from given offsets; `pause` and `resume` say whether more of a partition shall be read.
+    `by_partition` are this worker's shards; `is_assigned` says whether it was ever told which they are. `owner` gives
+    the address of the worker that a partition is assigned to; `seek` has inputs read from given offsets; `pause` and
+    `resume` say whether more of a partition shall be read.
     Whoever is in `on_committed` is told of each commit and of the seconds it took.
     """
 
