@@ -1,6 +1,6 @@
 """The usual way with Faust: an agent that parses each heartbeat and keeps its replica's last one in a table.
 
-Run by the bench as `faust -A bench.stock worker`. Faust's defaults throughout; no rules, no bill, at-least-once.
+Run by the bench as `faust -A bench.stock worker --without-web`. Faust's defaults throughout; no rules, no bill, at-least-once.
 """
 
 import os
@@ -17,7 +17,6 @@ app = faust.App(
     topic_partitions=int(os.environ["BENCH_PARTITIONS"]),
     consumer_auto_offset_reset="earliest",
     datadir=os.environ["BENCH_DATA_DIR"],
-    web_enabled=False,
 )
 heartbeats: Any = app.topic(os.environ["BENCH_TOPIC"], value_serializer="raw")
 last_health_check: Any = app.Table("last_health_check")

@@ -42,7 +42,7 @@ async def measure_stock(bench: Bench) -> Sample:
         "BENCH_PARTITIONS": str(PARTITIONS),
         "BENCH_DATA_DIR": str(bench.folder / "stock"),
     }
-    arguments = ("-m", "faust", "-A", "bench.stock", "worker", "--loglevel=info")
+    arguments = ("-m", "faust", "-A", "bench.stock", "worker", "--loglevel=info", "--without-web")
 
     with child(arguments, "the stock agent", bench.folder / "stock.log", environment) as process:
 
