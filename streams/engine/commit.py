@@ -77,13 +77,13 @@ class Committer:
         outlets = await self._write_messages(commit)
         for outlet in (*changelogs.values(), *outlets):
             await outlet.flush()
-        # Waits for what was sent to be stored before it asks the coordinator.
+        # Only then the offsets: while their group joins the transaction, the broker would refuse what is being written.
+        for outlet in (*changelogs.values(), *outlets):
+            await outlet.delivered()
         await self._producer.send_offsets_to_transaction(
             {TopicPartition(self._topic(topic), self.partition): offset for topic, offset in commit.offsets.items()},
             self._app_id,
         )
-        for outlet in (*changelogs.values(), *outlets):
-            await outlet.delivered()
         await self._producer.commit_transaction()
         for table, outlet in changelogs.items():
             # The offset after the last row is the commit marker's.
@@ -122,6 +122,9 @@ class _Outlet:
         self._producer = producer
         self._topic = topic
         self._partition = partition
+        # Named at once, all partitions join the transaction in one request. One by one, each makes the broker refuse,
+        # for a moment, what is written to the others: it asks the coordinator, which is still writing.
+        producer._txn_manager.maybe_add_partition_to_txn(TopicPartition(topic, partition))  # noqa: SLF001
         self._batch: Any = producer.create_batch()
         self._sent: list[tuple[asyncio.Future[Any], int]] = []
 
