@@ -66,10 +66,14 @@ class Ordered(Generic[Item]):
 
     def _from(self, after: Place | None) -> Iterator[Item]:
         start = 0 if after is None else bisect_right(self._places, after)
+        last = after
         for position in range(start, len(self._places)):
-            row = self._table.get(self._places[position][1])
-            if row is not None and row.created_at == self._places[position][0]:
+            place = self._places[position]
+            row = self._table.get(place[1])
+            # A row that left and came again may have two places.
+            if row is not None and row.created_at == place[0] and place != last:
                 yield row
+            last = place
 
     def _catch_up(self) -> None:
         fresh: list[Item] = []

@@ -23,6 +23,7 @@ _MOVING = {state.value for state in TRANSITIONAL} | {
 }
 _GOOD = {"running", "created", "ready"}
 _BAD = {"failed", "error", "unknown"}
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000))
 
 
@@ -43,7 +44,14 @@ class Pages:
             lstrip_blocks=True,
         )
         self._env.filters.update(
-            clock=clock, duration=duration, number=number, shown=shown, tone=tone, words=words, moving=moving
+            brief=brief,
+            clock=clock,
+            duration=duration,
+            number=number,
+            shown=shown,
+            tone=tone,
+            words=words,
+            moving=moving,
         )
         self._env.globals.update(timeline=timeline.build)
         for name in self._env.list_templates():
@@ -74,8 +82,17 @@ def clock(text: str | None, *, millis: bool = True) -> Markup:
     if text is None:
         return Markup('<span class="none">–</span>')
     fraction = text[19:23] if millis and not text.endswith(".000Z") else ""
-    return Markup('<time datetime="{}">{}<span class="at"> {}{}</span></time>').format(
-        text, text[:10], text[11:19], fraction
+    return Markup('<time datetime="{}">{} {}{}</time>').format(text, text[:10], text[11:19], fraction)
+
+
+def brief(text: str | None) -> Markup:
+    """The same for a table: the year goes without saying, and stands in the title."""
+    if text is None:
+        return Markup('<span class="none">–</span>')
+    day = f"{int(text[8:10])} {_MONTHS[int(text[5:7]) - 1]}"
+    fraction = "" if text.endswith(".000Z") else text[19:23]
+    return Markup('<time datetime="{0}" title="{0}"><span class="day">{1}</span> {2}{3}</time>').format(
+        text, day, text[11:19], fraction
     )
 
 
