@@ -1,6 +1,7 @@
 """The usual way with Faust: an agent that parses each heartbeat and keeps its replica's last one in a table.
 
-Run by the bench as `faust -A bench.stock worker --without-web`. Faust's defaults throughout; no rules, no bill, at-least-once.
+Run by the bench as `faust -A bench.stock worker --without-web`. Faust's defaults throughout: no rules, no bill, and
+what it does after a crash it does twice.
 """
 
 import os

@@ -32,8 +32,9 @@ async def measure(bench: Bench) -> None:
     for page, path in pages.items():
         for kind, accept in _KINDS.items():
             times_ms = await asyncio.to_thread(_load, bench.settings.http_port, path, accept, bench.sizes.page_loads)
-            bench.add(PART, f"{page}, {kind}", median(times_ms), "ms", target=TARGET_MS, better="less")
-            bench.add(PART, f"{page}, {kind}, slowest", max(times_ms), "ms")
+            bench.add(PART, f"{page}, {kind}", median(times_ms), "ms")
+            # The first load counts too, when nothing is at hand yet.
+            bench.add(PART, f"{page}, {kind}, slowest", max(times_ms), "ms", target=TARGET_MS, better="less")
 
 
 def _load(port: int, path: str, accept: str, times: int) -> list[float]:
