@@ -24,7 +24,7 @@ from topics.partitioner import partition_of
 from topics.provision import provision
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
 DEADLINE_S = 90.0
 POLL_S = 0.02
@@ -118,8 +118,19 @@ class Installation:
         finally:
             await producer.stop()
 
+    def changelog(self, table: str) -> str:
+        """The full name of a table's changelog."""
+        return f"{self.settings.app_id}-{table}-changelog"
+
     async def read(self, topic: str) -> list[Read]:
         """Everything that is committed in a topic, partition after partition."""
+        return await self._read(self.settings.topic(topic), TOPICS[topic].partitions(self.partitions))
+
+    async def read_changelog(self, table: str) -> list[Read]:
+        """Everything that is committed in a table's changelog, partition after partition."""
+        return await self._read(self.changelog(table), self.partitions)
+
+    async def _read(self, name: str, partitions: int) -> list[Read]:
         consumer = AIOKafkaConsumer(
             bootstrap_servers=self.bootstrap,
             isolation_level="read_committed",
@@ -128,8 +139,7 @@ class Installation:
         )
         await consumer.start()
         try:
-            count = TOPICS[topic].partitions(self.partitions) if topic in TOPICS else self.partitions
-            tps = [TopicPartition(self.settings.topic(topic), partition) for partition in range(count)]
+            tps = [TopicPartition(name, partition) for partition in range(partitions)]
             consumer.assign(tps)
             await consumer.seek_to_beginning(*tps)
             ends = await consumer.end_offsets(tps)
@@ -272,13 +282,3 @@ class Worker:
     def tail(self, lines: int = 40) -> str:
         """The end of its log."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:]) + "\n"
-
-
-def totals(positions: Mapping[int, Any]) -> dict[str, dict[str, int]]:
-    """Counts of all partitions' positions, added up."""
-    added: dict[str, dict[str, int]] = {}
-    for position in positions.values():
-        for kind, details in position.counts.items():
-            for detail, count in details.items():
-                added.setdefault(kind, {})[detail] = added.get(kind, {}).get(detail, 0) + count
-    return added
