@@ -4,6 +4,7 @@ Start it with `faust -A streams.app worker`. Faust's own flags work; `--web-port
 """
 
 import logging
+import socket
 import warnings
 from collections.abc import Callable
 from typing import Any, Final
@@ -52,6 +53,8 @@ class App(faust.App):
                 # It was read before, for the banner; who else needs it asks anew each time.
                 warnings.simplefilter("ignore", AlreadyConfiguredWarning)
                 self.conf.canonical_url = URL(settings.advertised_url)
+            if self.conf.web_enabled:
+                _check_port(settings)
             if settings.billing_dry_run and not settings.billing_enabled:
                 log.warning(
                     "DEDICATED_BILLING_DRY_RUN does nothing without DEDICATED_BILLING_ENABLED, and no dedicated "
@@ -182,6 +185,19 @@ async def _on_revoked(app: App, revoked: set[TP], **_: Any) -> None:
 
 async def _on_restored(app: App, **_: Any) -> None:
     await guarded("starting work", app.engine.activate(app.consumer_generation_id))
+
+
+def _check_port(settings: Settings) -> None:
+    """Raise `SettingError` where the views' address is not to be had, before anything else is started."""
+    family = socket.AF_INET6 if ":" in settings.http_host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((settings.http_host, settings.http_port))
+        except OSError as error:
+            problem = f"is {settings.http_port}, which can't be had on {settings.http_host} ({error.strerror})"
+            mend = "choose another, or end what listens there (another worker?)"
+            raise SettingError("OBOL_HTTP_PORT", problem, mend) from error
 
 
 def _speak_up() -> None:
