@@ -100,6 +100,10 @@ class BatchConsumer(driver.Consumer):
 
         What a rebalance interrupts is left out: recovery seeks to the committed offsets, so it is fetched again.
         """
+        if not self.flow_active:
+            # What is read once flow resumes is of the generation that resumed it: asked before, it would be left out as
+            # stale, and, as recovery had sought before, never read again.
+            await self.wait(self.can_resume_flow)
         generation = self.app.consumer_generation_id
         fetches, _active = await self._wait_next_records(min(timeout, FETCH_WAIT_S))
         for tp, fetch in (fetches or {}).items():
