@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -31,12 +32,16 @@ def main(
         raise typer.BadParameter("CPU time and memory are read from /proc, so this needs Linux")
     sizes = QUICK if quick else FULL if full else DEFAULT
     logging.getLogger("aiokafka").setLevel(logging.ERROR)  # that a fresh topic is asked for again is no news
+    # Asked to end, it ends as by Ctrl-C: what it started is stopped, and its topics are deleted.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     show = Show()
     try:
         figures = asyncio.run(run(sizes, show))
     except (BenchError, KafkaError) as error:
         print(f"the bench stopped: {error}", file=sys.stderr)
         raise typer.Exit(1) from error
+    except KeyboardInterrupt as interrupted:
+        raise typer.Exit(130) from interrupted
     console = Console()
     if not console.is_terminal:
         console = Console(width=max(console.width, _PLAIN_COLUMNS))
