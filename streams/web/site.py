@@ -6,6 +6,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -153,13 +154,21 @@ class Site:
         return as_json(answer.value, status=answer.status)
 
     def _problem(self, request: web.Request, problem: Problem) -> web.Response:
-        body = problem.body(request.path)
+        body = {"as_of": self._as_of(request, problem), **problem.body(request.path)}
         if self._wants_page(request):
             response = self._page("problem.html", body, {"path": request.path}, problem.status)
         else:
             response = as_json(body, PROBLEM_TYPE, problem.status)
         response.headers.update(problem.headers())
         return response
+
+    def _as_of(self, request: web.Request, problem: Problem) -> str | None:
+        """A problem's `as_of`: of the org's partition where that is ours, else of all ours; strangers get none."""
+        if problem.status in _FOR_STRANGERS:
+            return None
+        org_id = request.match_info.get("org", "")
+        shard = self._own(partition_of(org_id, self.source.partitions)) if _ID.fullmatch(org_id) else None
+        return _own_as_of(self.source) if shard is None else shapes.time_or_null(shard.as_of)
 
     def _wants_page(self, request: web.Request) -> bool:
         return self._render is not None and prefers_html(request.headers.get("Accept", ""))
@@ -501,6 +510,7 @@ class Site:
 
 
 _ON_ORG_PAGE = 25
+_FOR_STRANGERS = (HTTPStatus.UNAUTHORIZED, HTTPStatus.MISDIRECTED_REQUEST)
 
 
 _CONTENT_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}

@@ -48,12 +48,12 @@ class Summaries:
         if not shard.ready:
             return head
         known = self._counted.get(shard.partition)
-        started_s = time.monotonic()
-        if known is None or known[0] is not shard or started_s >= known[1]:
+        if known is None or known[0] is not shard or time.monotonic() >= known[1]:
+            started_s = time.thread_time()
             counted = await count(self._source, shard)
-            ended_s = time.monotonic()
-            spent_s = ended_s - started_s
-            known = (shard, ended_s + (spent_s / COUNTING_SHARE if spent_s > CHEAP_S else 0.0), counted)
+            spent_s = time.thread_time() - started_s
+            rest_s = spent_s / COUNTING_SHARE if spent_s > CHEAP_S else 0.0
+            known = (shard, time.monotonic() + rest_s, counted)
             self._counted[shard.partition] = known
         return head | known[2]
 
