@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -59,18 +60,18 @@ class Bench:
             "OBOL_PARTITIONS": str(settings.partitions),
             "OBOL_TIMESTAMPS": settings.timestamps,
             "OBOL_CLOCK": settings.clock,
-            "OBOL_HTTP_PORT": str(settings.http_port),
             "OBOL_DATA_DIR": str(self.folder / "worker"),
             "REDIS_URL": "",
         }
 
     @contextmanager
     def worker(self) -> Iterator["Worker"]:
-        """Run a worker; stopped at the end."""
+        """Run a worker, its views on any free port; stopped at the end."""
+        port = _free_port()
         log = self.folder / "worker.log"
         arguments = ("-m", "faust", "-A", "streams.app", "worker", "--loglevel=info")
-        with child(arguments, "the worker", log, self.environment()) as process:
-            yield Worker(self, process)
+        with child(arguments, "the worker", log, {**self.environment(), "OBOL_HTTP_PORT": str(port)}) as process:
+            yield Worker(self, process, port)
 
     async def write(self, topic: str, placed: Placed, at_ms: int, label: str | None = None) -> None:
         """Write records, with progress where it takes long."""
@@ -92,10 +93,11 @@ class Bench:
 
 
 class Worker:
-    """A running worker of Obol."""
+    """A running worker of Obol, its views on `port` of 127.0.0.1."""
 
-    def __init__(self, bench: Bench, process: Child) -> None:
+    def __init__(self, bench: Bench, process: Child, port: int) -> None:
         self.process = process
+        self.port = port
         self._bench = bench
 
     async def ready(self) -> float:
@@ -151,6 +153,12 @@ class Worker:
 
     async def _committed(self, name: str) -> int:
         return sum(await self._bench.cluster.committed(self._bench.settings.app_id, name, PARTITIONS))
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def restoring_s(log: str) -> float:

@@ -17,7 +17,6 @@ from bench.loader import loader
 from bench.parts import heartbeats, pages, requests, restore, start, ticks
 from bench.show import Show
 from bench.sizes import PARTITIONS, Sizes
-from sim.worker import free_port
 from streams.settings import Settings
 
 _STARTED_AGO_MS: Final = 30 * MINUTE_MS
@@ -59,7 +58,7 @@ async def _measure(bench: Bench) -> None:
         await requests.measure(bench, worker)
     with bench.worker() as worker:
         await restore.measure(bench, worker, empty_bytes)
-        await pages.measure(bench)
+        await pages.measure(bench, worker)
 
 
 def _settings() -> Settings:
@@ -74,5 +73,4 @@ def _settings() -> Settings:
         timestamps="producer",
         clock="log",
         http_host="127.0.0.1",
-        http_port=free_port(),
     )

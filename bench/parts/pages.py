@@ -6,7 +6,7 @@ import time
 from statistics import median
 from typing import Final
 
-from bench.bench import Bench
+from bench.bench import Bench, Worker
 from bench.child import BenchError
 from bench.fleet import BIG_ORG
 
@@ -18,8 +18,8 @@ _TIMEOUT_S: Final = 60
 _KINDS: Final = {"JSON": "application/json", "HTML": "text/html"}
 
 
-async def measure(bench: Bench) -> None:
-    """Load each page again and again, from the running worker."""
+async def measure(bench: Bench, worker: Worker) -> None:
+    """Load each page again and again."""
     bench.show.part(f"Web pages, with {bench.fleet.replicas:,} replicas")
     deployment = next(deployment for org, deployment in bench.fleet.deployments if org == BIG_ORG)
     pages = {
@@ -31,7 +31,7 @@ async def measure(bench: Bench) -> None:
     }
     for page, path in pages.items():
         for kind, accept in _KINDS.items():
-            times_ms = await asyncio.to_thread(_load, bench.settings.http_port, path, accept, bench.sizes.page_loads)
+            times_ms = await asyncio.to_thread(_load, worker.port, path, accept, bench.sizes.page_loads)
             bench.add(PART, f"{page}, {kind}", median(times_ms), "ms")
             # The first load counts too, when nothing is at hand yet.
             bench.add(PART, f"{page}, {kind}, slowest", max(times_ms), "ms", target=TARGET_MS, better="less")
