@@ -50,6 +50,9 @@ SWITCH_INTERVAL_S: Final = 0.0005
 GC_THRESHOLDS: Final = (50_000, 20, 100)
 """Rows make no cycles, so looking through a million of them for cycles is rarely worth it."""
 
+STUCK_S: Final = 60.0
+"""A restore of which nothing is read for so long is begun anew, by a restart."""
+
 NO_GENERATION: Final = -1
 """While partitions are between two assignments."""
 
@@ -293,11 +296,15 @@ class Engine:
         self._committers[message.partition].restored_to[table] = max(known, fetch.end - 1)
 
     async def _tell_progress(self) -> None:
-        read_before = 0
+        read_before, still_s = 0, 0.0
         while True:
             await asyncio.sleep(_PROGRESS_S)
             restoring = [shard for shard in self.by_partition.values() if not shard.ready]
             read = sum(shard.restored_rows for shard in restoring)
+            still_s = still_s + _PROGRESS_S if restoring and read == read_before else 0.0
+            if still_s >= STUCK_S:
+                partitions = [shard.partition for shard in restoring]
+                end_process(f"partitions {partitions} are not restored, and nothing was read for {still_s:g} s")
             if total := sum(shard.restore_total or 0 for shard in restoring):
                 log.info(
                     "restoring %d partitions: %d of %d changelog offsets, %d/s",

@@ -7,7 +7,7 @@ tell: commit markers and aborted records take offsets, too.
 import asyncio
 import time
 from collections.abc import AsyncIterator, Coroutine, Mapping
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 import faust
 from faust.transport.drivers import aiokafka as driver
@@ -23,11 +23,16 @@ BROKER_WAIT_MS: Final = 50
 
 
 class Fetch(NamedTuple):
-    """What was read of one partition, from offset `start` up to `end`; `start` 0: from where its log begins."""
+    """What was read of one partition, from offset `start` up to `end`; `start` 0: from where its log begins.
+
+    `generation`: of the assignment under which it was read. Asked for at any other moment than that of the reading, it
+    could say that fresh records are stale, and recovery, which had sought before, would never read them again.
+    """
 
     records: list[Record]
     start: int
     end: int
+    generation: int
 
 
 class _Thread(driver.AIOKafkaConsumerThread):
@@ -53,13 +58,13 @@ class _Thread(driver.AIOKafkaConsumerThread):
         fetcher = consumer._fetcher  # noqa: SLF001 - Faust reads from it, too
         ends_s = time.monotonic() + (timeout or 0)
         while True:
-            if fetcher._subscriptions.reassignment_in_progress:  # noqa: SLF001
+            while fetcher._subscriptions.reassignment_in_progress:  # noqa: SLF001
                 await fetcher._subscriptions.wait_for_assignment()  # noqa: SLF001
-            # Without a wait in between: a seek there would make `before` a lie.
-            before = _positions(consumer)
+            # Without a wait in between: a seek, or a new assignment, would make these a lie.
+            before, generation = _positions(consumer), self.app.consumer_generation_id
             records = await super()._fetch_records(consumer, active_partitions, timeout=0, max_records=max_records)
             fetches = {
-                TP(tp.topic, tp.partition): Fetch(records.get(tp, []), before.get(tp, 0), end)
+                TP(tp.topic, tp.partition): Fetch(records.get(tp, []), before.get(tp, 0), end, generation)
                 for tp, end in _positions(consumer).items()
                 if tp in records or before.get(tp, end) < end
             }
@@ -100,16 +105,11 @@ class BatchConsumer(driver.Consumer):
 
         What a rebalance interrupts is left out: recovery seeks to the committed offsets, so it is fetched again.
         """
-        if not self.flow_active:
-            # What is read once flow resumes is of the generation that resumed it: asked before, it would be left out as
-            # stale, and, as recovery had sought before, never read again.
-            await self.wait(self.can_resume_flow)
-        generation = self.app.consumer_generation_id
         fetches, _active = await self._wait_next_records(min(timeout, FETCH_WAIT_S))
         for tp, fetch in (fetches or {}).items():
-            if self.should_stop or not self.flow_active or self.app.consumer_generation_id != generation:
+            if self.should_stop or not self.flow_active or self.app.consumer_generation_id != fetch.generation:
                 return
-            yield tp, _message(tp, cast("Fetch", fetch), generation)
+            yield tp, _message(tp, fetch)
 
     async def threadsafe_partitions_revoked(self, receiver_loop: Any, revoked: Any) -> None:
         """Have the worker's thread give partitions up."""
@@ -130,10 +130,10 @@ class BatchConsumer(driver.Consumer):
         answer.result()
 
 
-def _message(tp: TP, fetch: Fetch, generation: int) -> ConsumerMessage:
+def _message(tp: TP, fetch: Fetch) -> ConsumerMessage:
     # Recovery counts a changelog as read by offset, so the offset is that of the last place read, marker or record.
     return ConsumerMessage(
-        tp.topic, tp.partition, fetch.end - 1, 0.0, 0, (), None, fetch, None, 0, 0, tp, generation_id=generation
+        tp.topic, tp.partition, fetch.end - 1, 0.0, 0, (), None, fetch, None, 0, 0, tp, generation_id=fetch.generation
     )
 
 
