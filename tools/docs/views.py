@@ -365,7 +365,7 @@ class PartitionFigures(PartitionHead, Figures):
     """A partition's own numbers."""
 
 
-class Problem(View):
+class Problem(AsOf):
     """What went wrong (RFC 9457). A 503 also has what is known of the fleet or of the partitions."""
 
     model_config = ConfigDict(extra="allow")
