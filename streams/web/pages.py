@@ -27,11 +27,6 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000))
 
 
-def renderer() -> "Pages":
-    """The pages' environment, ready to render."""
-    return Pages()
-
-
 class Pages:
     """Renders a template by name."""
 
@@ -51,7 +46,6 @@ class Pages:
             shown=shown,
             tone=tone,
             words=words,
-            moving=moving,
         )
         self._env.globals.update(timeline=timeline.build)
         for name in self._env.list_templates():
@@ -135,8 +129,3 @@ def tone(state: str) -> str:
     if state in _GOOD:
         return "good"
     return "bad" if state in _BAD else "quiet"
-
-
-def moving(state: str) -> bool:
-    """Whether a state is on its way to another."""
-    return state in _MOVING
