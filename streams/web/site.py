@@ -1,13 +1,7 @@
 """Every path of the contract, answered by the worker that was asked or by the one that owns the partition."""
 
 import asyncio
-import logging
-import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
-from http import HTTPStatus
-from pathlib import Path
 from typing import Any, TypeVar
 
 from aiohttp import web
@@ -21,53 +15,29 @@ from streams.rules.book import OrgBook
 from streams.rules.rows import Deployment, Instance, Replica
 from streams.web import explain as explaining
 from streams.web import finding, shapes
-from streams.web.answers import (
-    PROBLEM_TYPE,
-    Problem,
-    as_json,
-    bad_request,
-    not_found,
-    prefers_html,
-    unavailable,
-)
+from streams.web.answers import Problem, bad_request, not_found, unavailable
 from streams.web.finding import ReadModel
-from streams.web.forward import HOP_HEADER, Forwarder
-from streams.web.guard import Guard, secure
+from streams.web.forward import HOP_HEADER
+from streams.web.frame import ID, Answer, Frame, Render, own_as_of
 from streams.web.history import History
 from streams.web.lookup import Lookup, NoLookup
-from streams.web.order import BadPage, Ordered, Orders, Place, read_cursor, read_limit, write_cursor
+from streams.web.order import Ordered, Orders, write_cursor
+from streams.web.queries import flag, listing, one_of, page_asked
 from streams.web.shapes import View
 from streams.web.source import Shard, Source
 from streams.web.summary import Summaries, fleet, missing, smallest
 from topics.partitioner import partition_of
 
-log = logging.getLogger(__name__)
-
 Json = dict[str, Any]
 Scrape = Callable[[str], Awaitable[tuple[bytes, str]]]
-STATIC = Path(__file__).parent / "static"
 
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", re.ASCII)
 _MAX_HISTORY = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a view found: JSON for programs, and the template that shows it to people, with what only people need."""
-
-    template: str
-    value: Json
-    context: Json = field(default_factory=dict)
-    status: int = 200
-
-
-State = TypeVar("State", bound=StrEnum)
 Row = TypeVar("Row")
-View_ = Callable[[web.Request], Awaitable[Answer | web.Response]]
-Render = Callable[[str, Json], str]
 
 
-class Site:
+class Site(Frame):
     """The views of one worker. `scrape` gives `/metrics` (body, content type) for an `Accept` header."""
 
     def __init__(
@@ -81,26 +51,21 @@ class Site:
         scrape: Scrape | None = None,
         read_model: ReadModel | None = None,
     ) -> None:
-        self.source = source
+        super().__init__(source, render, token)
         self.summaries = summaries or Summaries(source)
-        self._render = render
         self._lookup = lookup or NoLookup()
-        self._scrape = scrape
-        self._files = _static_files()
-        self._orders = Orders()
-        self._forwarder = Forwarder(token)
         self._history = History(self._lookup)
+        self._orders = Orders()
+        self._scrape = scrape
         self._read_model = read_model
-        self._guard = Guard(token)
 
     def mount(self, app: web.Application) -> None:
-        """Add every path to `app`, and what stands before all of them."""
-        routes: dict[str, View_] = {
+        """Add every view to `app`."""
+        views = {
             "/": self.fleet,
             "/partitions": self.partitions,
             "/orgs": self.orgs,
             "/search": self.search,
-            "/static/{name}": self.static,
             "/prices": self.prices,
             "/health": self.health,
             "/ready": self.ready,
@@ -114,70 +79,7 @@ class Site:
             "/orgs/{org}/windows/{id}": self.window,
             "/orgs/{org}/explain/{id}": self.explain,
         }
-        for path, view in routes.items():
-            app.router.add_get(path, self._handler(view))
-        app.middlewares.append(self._middleware)
-        app.on_cleanup.append(self._close)
-
-    async def _close(self, _: web.Application) -> None:
-        await self._forwarder.close()
-
-    def _handler(self, view: View_) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-        async def handle(request: web.Request) -> web.StreamResponse:
-            answer = await view(request)
-            return self._respond(request, answer) if isinstance(answer, Answer) else answer
-
-        return handle
-
-    @web.middleware
-    async def _middleware(
-        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-    ) -> web.StreamResponse:
-        try:
-            self._guard.check(request, self.source.own_url)
-            response = await handler(request)
-        except Problem as problem:
-            response = self._problem(request, problem)
-        except web.HTTPNotFound:
-            response = self._problem(request, not_found(f"there is no page {request.path}; / leads to all there are"))
-        except web.HTTPException as error:
-            response = self._problem(request, Problem(error.status, error.text or error.reason))
-        except Exception:
-            log.exception("%r could not be answered", request.path)
-            response = self._problem(request, Problem(500, "this page has a fault; the worker's log has the details"))
-        secure(response)
-        return response
-
-    def _respond(self, request: web.Request, answer: Answer) -> web.Response:
-        if self._wants_page(request):
-            return self._page(answer.template, answer.value, answer.context | {"path": request.path}, answer.status)
-        return as_json(answer.value, status=answer.status)
-
-    def _problem(self, request: web.Request, problem: Problem) -> web.Response:
-        body = {"as_of": self._as_of(request, problem), **problem.body(request.path)}
-        if self._wants_page(request):
-            response = self._page("problem.html", body, {"path": request.path}, problem.status)
-        else:
-            response = as_json(body, PROBLEM_TYPE, problem.status)
-        response.headers.update(problem.headers())
-        return response
-
-    def _as_of(self, request: web.Request, problem: Problem) -> str | None:
-        """A problem's `as_of`: of the org's partition where that is ours, else of all ours; strangers get none."""
-        if problem.status in _FOR_STRANGERS:
-            return None
-        org_id = request.match_info.get("org", "")
-        shard = self._own(partition_of(org_id, self.source.partitions)) if _ID.fullmatch(org_id) else None
-        return _own_as_of(self.source) if shard is None else shapes.time_or_null(shard.as_of)
-
-    def _wants_page(self, request: web.Request) -> bool:
-        return self._render is not None and prefers_html(request.headers.get("Accept", ""))
-
-    def _page(self, template: str, value: Json, context: Json, status: int) -> web.Response:
-        assert self._render is not None
-        return web.Response(
-            text=self._render(template, context | {"it": value}), content_type="text/html", status=status
-        )
+        self.serve(app, views)
 
     # One org, one partition: its owner answers.
 
@@ -186,10 +88,10 @@ class Site:
     ) -> Answer | web.Response:
         """Answer from the org's rows where its partition is ours and whole; else ask its owner."""
         org_id = request.match_info["org"]
-        if not _ID.fullmatch(org_id):
+        if not ID.fullmatch(org_id):
             raise not_found(f"{org_id!a} is no org id: letters, digits, '.', '_' and '-', at most 128")
         partition = partition_of(org_id, self.source.partitions)
-        shard = self._own(partition)
+        shard = self.own(partition)
         if shard is None:
             return await self._forward(request, partition, f"org {org_id} (partition {partition})")
         if not shard.ready:
@@ -203,14 +105,11 @@ class Site:
         made = make(View(self.source.prices, self.source.switches, partition, shard.as_of or 0), rows)
         return made if isinstance(made, Answer) else await made
 
-    def _own(self, partition: int) -> Shard | None:
-        return next((shard for shard in self.source.shards() if shard.partition == partition), None)
-
     async def _forward(self, request: web.Request, partition: int, what: str) -> web.Response:
         owner_url = self.source.owner_url(partition)
         if owner_url is None or owner_url.rstrip("/") == self.source.own_url.rstrip("/"):
             raise unavailable(f"{what} has no owner at the moment: partitions are moving between workers")
-        return await self._forwarder.forward(request, owner_url, what)
+        return await self.forwarder.forward(request, owner_url, what)
 
     async def org(self, request: web.Request) -> Answer | web.Response:
         """`/orgs/{org}`."""
@@ -233,7 +132,7 @@ class Site:
 
     async def deployments(self, request: web.Request) -> Answer | web.Response:
         """`/orgs/{org}/deployments`; also `?status=` and `?q=` (how the id begins)."""
-        status = _one_of(DeploymentStatus, request.query.get("status"), "status")
+        status = one_of(DeploymentStatus, request.query.get("status"), "status")
         start = request.query.get("q", "")
 
         def keep(row: Deployment) -> bool:
@@ -242,15 +141,15 @@ class Site:
         def make(view: View, rows: OrgBook) -> Answer:
             items, following = self._listed(request, rows, Deployment.TABLE, rows.deployments, keep)
             value = {"items": [shapes.deployment(rows, row) for row in items], "next": following}
-            return Answer("deployments.html", _as_of(view, value), _listing(request, rows, DeploymentStatus))
+            return Answer("deployments.html", _as_of(view, value), listing(request, rows, DeploymentStatus))
 
         return await self._of_org(request, make)
 
     async def instances(self, request: web.Request) -> Answer | web.Response:
         """`/orgs/{org}/instances`, destroyed ones only with `?include_destroyed=true` (I11); also `?status=`, `?q=`."""
-        state = _one_of(InstanceState, request.query.get("status"), "status")
+        state = one_of(InstanceState, request.query.get("status"), "status")
         start = request.query.get("q", "")
-        all_of_them = _flag(request, "include_destroyed") or state is InstanceState.DESTROYED
+        all_of_them = flag(request, "include_destroyed") or state is InstanceState.DESTROYED
 
         def keep(row: Instance) -> bool:
             shown = all_of_them or row.state is not InstanceState.DESTROYED
@@ -259,7 +158,7 @@ class Site:
         def make(view: View, rows: OrgBook) -> Answer:
             items, following = self._listed(request, rows, Instance.TABLE, rows.instances, keep)
             value = {"items": [shapes.instance(view, rows, row) for row in items], "next": following}
-            context = _listing(request, rows, InstanceState) | {"include_destroyed": all_of_them}
+            context = listing(request, rows, InstanceState) | {"include_destroyed": all_of_them}
             return Answer("instances.html", _as_of(view, value), context)
 
         return await self._of_org(request, make)
@@ -267,7 +166,7 @@ class Site:
     def _listed(
         self, request: web.Request, rows: OrgBook, name: str, table: dict[str, Any], keep: Callable[[Any], bool]
     ) -> tuple[list[Any], str | None]:
-        limit, after = _page_asked(request)
+        limit, after = page_asked(request)
         page = self._orders.of(rows.org.org_id, name, table).page(limit, after, keep)
         return page.items, page.next
 
@@ -303,7 +202,7 @@ class Site:
     async def _life(self, request: web.Request, view: View, kind: str, row: Replica | Instance) -> Json:
         """What a page shows beside an entity: what happened to it. Programs read that in its topic."""
         changes: list[Json] = []
-        if self._wants_page(request):
+        if self.wants_page(request):
             entity = f"{kind}:{row.row_id}"
             changes = await self._history.of(view.partition, row.org_id, entity, row.changes_made, row.created_at)
         return {"org_id": row.org_id, "history": changes}
@@ -390,8 +289,8 @@ class Site:
         if value["complete"]:
             return Answer("fleet.html", value)
         problem = unavailable("some partitions have not got all their rows yet; see partitions", **value)
-        if self._wants_page(request):
-            response = self._page("fleet.html", value, {"path": request.path}, problem.status)
+        if self.wants_page(request):
+            response = self.page("fleet.html", value, {"path": request.path}, problem.status)
             response.headers.update(problem.headers())
             return response
         raise problem
@@ -403,7 +302,7 @@ class Site:
 
     async def orgs(self, request: web.Request) -> Answer | web.Response:
         """`/orgs`: every org in order of its id, over all partitions."""
-        limit, after = _page_asked(request)
+        limit, after = page_asked(request)
         start = after[1] if after is not None else ""
         told = await self._orgs_told(request, start, limit)
         return Answer("orgs.html", told)
@@ -426,8 +325,8 @@ class Site:
     async def search(self, request: web.Request) -> Answer | web.Response:
         """`/search?q=`: what has that id, or begins with it, in whatever org."""
         asked = request.query.get("q", "").strip()
-        told: Json = {"q": asked, "items": [], "next": None, "as_of": _own_as_of(self.source), "read_model": None}
-        if not _ID.fullmatch(asked):
+        told: Json = {"q": asked, "items": [], "next": None, "as_of": own_as_of(self.source), "read_model": None}
+        if not ID.fullmatch(asked):
             return Answer("search.html", told)
         if self._read_model is not None and HOP_HEADER not in request.headers:
             found = await self._read_model.search(asked, finding.MOST_FOUND)
@@ -450,7 +349,7 @@ class Site:
             self.source.owner_url(partition) for partition in range(self.source.partitions) if partition not in own
         }
         urls = sorted(url for url in owners if url is not None and url != self.source.own_url)
-        answers = await asyncio.gather(*(self._forwarder.ask(url, path) for url in urls))
+        answers = await asyncio.gather(*(self.forwarder.ask(url, path) for url in urls))
         return [answer for answer in answers if answer is not None]
 
     def _all_present(self, heads: list[Json]) -> None:
@@ -460,18 +359,10 @@ class Site:
         if gone:
             raise unavailable(f"partitions {gone} have not got all their rows at the moment")
 
-    async def static(self, request: web.Request) -> Answer | web.Response:
-        """The pages' own style, script and sign."""
-        found = self._files.get(request.match_info["name"])
-        if found is None:
-            raise not_found(f"there is no {request.path}")
-        body, content_type = found
-        return web.Response(body=body, content_type=content_type, charset="utf-8")
-
     async def prices(self, request: web.Request) -> Answer | web.Response:
         """`/prices`: what is known of each profile, and since when; every worker knows all of them."""
         profiles = sorted(self.source.prices.history.items(), key=lambda known: (known[1][0].at_ms, known[0]))
-        limit, after = _page_asked(request)
+        limit, after = page_asked(request)
         rest = [one for one in profiles if after is None or (one[1][0].at_ms, one[0]) > after]
         items, more = rest[:limit], len(rest) > limit
         last = items[-1] if items else None
@@ -484,7 +375,7 @@ class Site:
 
     async def health(self, _: web.Request) -> Answer | web.Response:
         """`/health`: the process is there and its loop turns."""
-        return Answer("plain.html", {"status": "ok", "as_of": _own_as_of(self.source)})
+        return Answer("plain.html", {"status": "ok", "as_of": own_as_of(self.source)})
 
     async def ready(self, _: web.Request) -> Answer | web.Response:
         """`/ready`: every assigned partition, which may be none, has its rows."""
@@ -492,7 +383,7 @@ class Site:
         value: Json = {
             "ready": self.source.is_assigned and all(shard.ready for shard in shards),
             "partitions": [_progress(shard) for shard in shards],
-            "as_of": _own_as_of(self.source),
+            "as_of": own_as_of(self.source),
         }
         if not self.source.is_assigned:
             raise unavailable("this worker has not been told yet which partitions are its own", **value)
@@ -510,19 +401,6 @@ class Site:
 
 
 _ON_ORG_PAGE = 25
-_FOR_STRANGERS = (HTTPStatus.UNAUTHORIZED, HTTPStatus.MISDIRECTED_REQUEST)
-
-
-_CONTENT_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-
-
-def _static_files() -> dict[str, tuple[bytes, str]]:
-    """All static files, by name: few, small, and read once."""
-    return {
-        path.name: (path.read_bytes(), _CONTENT_TYPES[path.suffix])
-        for path in sorted(STATIC.iterdir())
-        if path.suffix in _CONTENT_TYPES
-    }
 
 
 def _any(_: object) -> bool:
@@ -535,14 +413,6 @@ def _not_destroyed(row: Instance) -> bool:
 
 def _as_of(view: View, value: Json) -> Json:
     return value | {"as_of": rfc3339(view.as_of)}
-
-
-def _page_asked(request: web.Request) -> tuple[int, Place | None]:
-    """`?limit=` and `?cursor=`."""
-    try:
-        return read_limit(request.query.get("limit")), read_cursor(request.query.get("cursor"))
-    except BadPage as error:
-        raise bad_request(str(error)) from error
 
 
 def _orgs_page(items: list[Json], limit: int, told: Json) -> Json:
@@ -571,11 +441,6 @@ def _progress(shard: Shard) -> Json:
     }
 
 
-def _own_as_of(source: Source) -> str | None:
-    times = [shard.as_of for shard in source.shards() if shard.as_of is not None]
-    return rfc3339(min(times)) if times else None
-
-
 def _get(view: View, rows: OrgBook, kind: str, table: Mapping[str, Row], request: web.Request) -> Row:
     row = table.get(request.match_info["id"])
     if row is None:
@@ -590,31 +455,6 @@ def _unknown(view: View, rows: OrgBook, kind: str, entity_id: str) -> Problem:
         f"the retention. /orgs/{rows.org.org_id}/{listed} lists what there is",
         as_of=rfc3339(view.as_of),
     )
-
-
-def _one_of(states: type[State], text: str | None, name: str) -> State | None:
-    if not text:
-        return None
-    try:
-        return states(text)
-    except ValueError as error:
-        raise bad_request(f"{name} is one of {', '.join(states)}") from error
-
-
-def _flag(request: web.Request, name: str) -> bool:
-    text = request.query.get(name, "").lower()
-    if text not in {"", "true", "1", "false", "0"}:
-        raise bad_request(f"{name} is true or false")
-    return text in {"true", "1"}
-
-
-def _listing(request: web.Request, rows: OrgBook, states: type[StrEnum]) -> Json:
-    """What a list's page needs beside its items: the filters as they stand, and all there are."""
-    return {
-        "org_id": rows.org.org_id,
-        "states": [state.value for state in states],
-        "query": {name: request.query.get(name, "") for name in ("status", "q", "limit", "cursor")},
-    }
 
 
 def _price(profile: str, records: list[PriceRecord], currency: str) -> Json:

@@ -129,7 +129,7 @@ async def test_a_fault_of_a_page_is_told_without_its_details(caplog: pytest.LogC
         raise RuntimeError("secret")
 
     async with serving(dead_node(), render=broken) as (worker,):
-        with caplog.at_level(logging.CRITICAL, "streams.web.site"):
+        with caplog.at_level(logging.CRITICAL, "streams.web.frame"):
             got = await worker.get("/orgs/acme", **PAGE)
         assert (got.status, got.text) == (500, "a fault")
         assert "default-src 'none'" in got.headers["Content-Security-Policy"]
