@@ -133,7 +133,7 @@ class Frame:
         )
 
     def own(self, partition: int) -> Shard | None:
-        """This worker\'s shard of that partition; None where it is not assigned to it."""
+        """This worker's shard of that partition; None where it is not assigned to it."""
         return next((shard for shard in self.source.shards() if shard.partition == partition), None)
 
     async def static(self, request: web.Request) -> Answer | web.Response:
