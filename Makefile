@@ -54,8 +54,8 @@ docs: setup ## the documents that are made from the code: AsyncAPI, JSON Schemas
 	@$(PYTHON_BIN) -m tools.docs
 
 .PHONY: bench
-bench: setup ## how fast, side by side with what a user would pick instead
-	@$(UP) kafka -- $(PYTHON_BIN) -m bench
+bench: setup ## how fast, side by side with what a user would pick instead (ARGS=--quick: a minute)
+	@$(UP) kafka -- $(PYTHON_BIN) -m bench $(ARGS)
 
 .PHONY: lock
 lock: setup ## pin the dependencies anew, from pyproject.toml

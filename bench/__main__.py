@@ -34,7 +34,10 @@ def main(
     logging.getLogger("aiokafka").setLevel(logging.ERROR)  # that a fresh topic is asked for again is no news
     # Asked to end, it ends as by Ctrl-C: what it started is stopped, and its topics are deleted.
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    about = report.machine()
     show = Show()
+    if about["load before"] > about["cores"] / 2:
+        show.console.print(f"Other work keeps this machine busy (load {about['load before']}): rates will be too low.")
     try:
         figures = asyncio.run(run(sizes, show))
     except (BenchError, KafkaError) as error:
@@ -45,14 +48,13 @@ def main(
     console = Console()
     if not console.is_terminal:
         console = Console(width=max(console.width, _PLAIN_COLUMNS))
-    about = report.machine()
     title = (
         f"{sizes.name}: {sizes.replicas:,} running replicas, {sizes.heartbeats:,} heartbeats; "
-        f"{about['cores']} cores ({about['cpu']}), Python {about['python']}"
+        f"{about['cores']} cores ({about['cpu']}), load {about['load before']} before, Python {about['python']}"
     )
     console.print(report.table(figures, title))
     if json is not None:
-        json.write_text(report.to_json(figures, sizes), encoding="utf-8")
+        json.write_text(report.to_json(figures, sizes, about), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -56,10 +56,11 @@ def table(figures: Sequence[Figure], title: str) -> Table:
 
 
 def machine() -> dict[str, Any]:
-    """Say what the run ran on."""
+    """Say what a run that is about to start runs on."""
     return {
         "cpu": _cpu(),
         "cores": os.cpu_count(),
+        "load before": round(os.getloadavg()[0], 1),
         "system": platform.platform(terse=True),
         "python": platform.python_version(),
         "faust-streaming": version("faust-streaming"),
@@ -74,7 +75,7 @@ def _cpu() -> str:
     return platform.processor() or platform.machine()
 
 
-def to_json(figures: Sequence[Figure], sizes: Sizes) -> str:
+def to_json(figures: Sequence[Figure], sizes: Sizes, about: dict[str, Any]) -> str:
     """Write everything, for programs."""
     found = [{**asdict(figure), "met": figure.met} for figure in figures]
-    return json.dumps({"machine": machine(), "sizes": asdict(sizes), "figures": found}, indent=2) + "\n"
+    return json.dumps({"machine": about, "sizes": asdict(sizes), "figures": found}, indent=2) + "\n"

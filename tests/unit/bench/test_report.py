@@ -33,7 +33,7 @@ def test_the_table_names_each_part_once_and_says_what_is_met() -> None:
 
 
 def test_json_has_every_figure_with_its_verdict() -> None:
-    written = json.loads(report.to_json(FIGURES, QUICK))
+    written = json.loads(report.to_json(FIGURES, QUICK, report.machine()))
     assert [figure["met"] for figure in written["figures"]] == [None, True, False]
     assert written["figures"][0]["value"] == 2_833.4
     assert written["sizes"]["replicas"] == 20_000
