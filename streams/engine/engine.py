@@ -206,6 +206,8 @@ class Engine:
                 self._changelog_ends[topic, partition] for topic in self._tables
             )
         self._paused.clear()
+        # Until all rows are here, collecting garbage would go through more and more of them, to find none.
+        gc.disable()
         self._generation = generation
         self.is_assigned = True
         log.info("partitions %s are this worker's, in generation %d", sorted(mine), generation)
@@ -264,6 +266,7 @@ class Engine:
             await self._seek(positions)
         # What was restored stays: collecting garbage need not look at it again and again.
         gc.freeze()
+        gc.enable()
         log.info("partitions %s are at work", partitions)
 
     # Rows
