@@ -4,9 +4,11 @@ Start it with `faust -A streams.app worker`. Faust's own flags work; `--web-port
 """
 
 import logging
+import os
 import socket
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import faust
@@ -55,6 +57,7 @@ class App(faust.App):
                 self.conf.canonical_url = URL(settings.advertised_url)
             if self.conf.web_enabled:
                 _check_port(settings)
+            _make_data_dir(self.conf.datadir)
             if settings.billing_dry_run and not settings.billing_enabled:
                 log.warning(
                     "DEDICATED_BILLING_DRY_RUN does nothing without DEDICATED_BILLING_ENABLED, and no dedicated "
@@ -198,6 +201,18 @@ def _check_port(settings: Settings) -> None:
             problem = f"is {settings.http_port}, which can't be had on {settings.http_host} ({error.strerror})"
             mend = "choose another, or end what listens there (another worker?)"
             raise SettingError("OBOL_HTTP_PORT", problem, mend) from error
+
+
+def _make_data_dir(folder: Path) -> None:
+    """Make the worker's folder and those above it; Faust makes the last one only. Raises `SettingError`."""
+    mend = "name a folder that this worker may write to"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        problem = f"is {str(folder)!r}, which can't be made ({error.strerror})"
+        raise SettingError("OBOL_DATA_DIR", problem, mend) from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise SettingError("OBOL_DATA_DIR", f"is {str(folder)!r}, which this user can't write to", mend)
 
 
 def _speak_up() -> None:
