@@ -333,3 +333,110 @@ def test_a_price_is_the_latest_not_after_the_time(obol: Outside) -> None:
         )
     refused = obol.ask(org_id, "create_deployment", deployment_id="e", model="m", gpu_type="late", gpu_count=2)
     assert refused["code"] == "UNPRICED_PROFILE"
+
+
+def test_the_reasons_of_deployments(obol: Outside) -> None:
+    org_id = obol.fresh("org")
+    obol.price("dedicated.why.1x", "1")
+    fields = {"model": "m", "gpu_type": "why", "gpu_count": 1}
+    whole_minute(obol)
+    obol.command(org_id, "create_deployment", deployment_id="idle", idle_timeout_s=60, **fields)
+    obol.command(org_id, "create_deployment", deployment_id="fatal", **fields)
+    obol.command(org_id, "create_deployment", deployment_id="bad", **fields)
+    obol.progress(org_id, "fatal-r1", "FAILED")
+    obol.wait(MINUTE_MS - 1)
+    obol.tick()  # one ms too early for idle
+    obol.settle()
+    assert moves(obol, org_id, "idle") == [(None, "created", "deployed")]
+    obol.wait(1)
+    obol.tick()
+    obol.wait(1)
+    obol.send("inference.requests", {"org_id": org_id, "deployment_id": "idle"})
+    obol.wait(1)
+    obol.account(org_id, "org_suspended")
+    obol.wait(1)
+    obol.tick()
+    obol.settle()
+    assert moves(obol, org_id, "idle") == [
+        (None, "created", "deployed"),
+        ("created", "paused", "idle"),
+        ("paused", "created", "request"),
+        ("created", "stopped", "org_suspended"),
+    ]
+    assert moves(obol, org_id, "idle-r1") == [(None, "pending", "deployed"), ("pending", "stopped", "idle")]
+    assert moves(obol, org_id, "idle-r2") == [(None, "pending", "request"), ("pending", "stopped", "org_suspended")]
+    assert moves(obol, org_id, "fatal") == [(None, "created", "deployed"), ("created", "failed", "replicas_failed")]
+    assert moves(obol, org_id, "fatal-r1") == [
+        (None, "pending", "deployed"),
+        ("pending", "failed", "image_pull_failed"),
+    ]
+    assert moves(obol, org_id, "bad-r1")[-1] == ("pending", "stopped", "org_suspended")
+
+
+def test_the_reasons_of_instances(obol: Outside) -> None:
+    org_id = obol.fresh("org")
+    obol.price("instance.why.1x", "1")
+    obol.price("disk", "0")
+    obol.balance(org_id, "100")
+    deploy = {"offer_id": "o", "gpu_type": "why", "gpu_count": 1, "disk_gb": 1, "template": TEMPLATE}
+    whole_minute(obol)
+    for instance_id in ("slow", "dead", "lazy", "owes"):
+        obol.command(org_id, "deploy_instance", instance_id=instance_id, **deploy)
+    obol.wait(1)
+    obol.report(org_id, "dead", "launch_failed", reached_host=False)
+    for instance_id in ("slow", "lazy", "owes"):
+        obol.report(org_id, instance_id, "workload_up")
+    obol.wait(1)
+    obol.command(org_id, "stop_instance", instance_id="slow")
+    obol.command(org_id, "stop_instance", instance_id="lazy")
+    obol.wait(1)
+    obol.report(org_id, "lazy", "stop_confirmed")
+    obol.wait(1)
+    obol.command(org_id, "start_instance", instance_id="lazy")
+    obol.wait(30 * MINUTE_MS)
+    obol.tick()
+    obol.wait(1)
+    obol.balance(org_id, "-35")
+    obol.wait(1)
+    obol.report(org_id, "owes", "stop_confirmed")
+    obol.wait(30 * MINUTE_MS)
+    obol.tick()  # an hour and some ms after `dead` entered error
+    obol.wait(24 * 60 * MINUTE_MS)
+    obol.tick()
+    obol.settle()
+    head = (None, "creating", "deployed")
+    up = ("creating", "running", "workload_up")
+    assert moves(obol, org_id, "slow") == [
+        head,
+        up,
+        ("running", "stopping", "user"),
+        ("stopping", "running", "stop_timed_out"),
+    ]
+    assert moves(obol, org_id, "dead") == [
+        head,
+        ("creating", "error", "launch_failed"),
+        ("error", "destroying", "error_expired"),
+    ]
+    assert moves(obol, org_id, "lazy") == [
+        head,
+        up,
+        ("running", "stopping", "user"),
+        ("stopping", "stopped", "stop_confirmed"),
+        ("stopped", "starting", "user"),
+        ("starting", "stopped", "start_timed_out"),
+        ("stopped", "destroying", "balance_debt"),
+    ]
+    assert moves(obol, org_id, "owes") == [
+        head,
+        up,
+        ("running", "stopping", "balance_empty"),
+        ("stopping", "stopped", "stop_confirmed"),
+        ("stopped", "destroying", "balance_debt"),
+    ]
+    timed_out = obol.out("lifecycle.changes", org_id, id="slow")[-1].body
+    assert (timed_out["error_code"], bool(timed_out["error_message"])) == ("stop_timed_out", True)
+    releases = [r.body["instance_id"] for r in obol.out("host.orders", org_id, order="release_gpus")]
+    assert releases == ["lazy", "owes"]
+    shown = obol.get(f"/orgs/{org_id}/instances/slow").json
+    assert (shown["state"], shown["error_code"], shown["gpus_held"]) == ("running", "stop_timed_out", True)
+    assert shown["allowed_actions"] == ["stop", "destroy"]
