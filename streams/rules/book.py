@@ -7,6 +7,7 @@ from heapq import heappop, heappush
 from operator import attrgetter
 from typing import Any
 
+from streams.billing.minutes import floor_minute
 from streams.billing.prices import DISK_PROFILE, dedicated_profile, instance_profile
 from streams.billing.windows import Window, WindowMeter
 from streams.lifecycle import deployment as deployments
@@ -21,7 +22,7 @@ _opened_at = attrgetter("opened_at")
 
 
 class OrgBook:
-    """One org's rows. Everything is looked up within its org (contract).
+    """One org's rows. Everything is looked up within its org (contract). Of an event, only its time is kept (C4).
 
     Derived: `created` (deployments in that status), `live` (the replicas of each deployment that are not terminal),
     `held` (instances that are not destroyed), `units` (how many of each profile the burn of I6 counts), and the windows
@@ -51,7 +52,7 @@ class OrgBook:
         self.instances: dict[str, Instance] = {}
         self.closed: dict[str, Window] = {}
         self.answers: dict[str, Answer] = {}
-        self.events: dict[str, Seen] = {}
+        self.events: dict[str, int] = {}
         self.created: dict[str, Deployment] = {}
         self.live: dict[str, list[Replica]] = {}
         self.held: dict[str, Instance] = {}
@@ -180,6 +181,7 @@ class Book:
         self.retention_ms = retention_ms
         self._expiring: list[tuple[int, int, Row]] = []
         self._ticket = 0
+        self._seen: dict[int, dict[str, list[str]]] = {}
 
     def org(self, org_id: str) -> OrgBook:
         """The org's rows, begun when it is new."""
@@ -205,7 +207,7 @@ class Book:
             case Answer():
                 book.answers[row.command_id] = row
             case Seen():
-                book.events[row.row_id] = row
+                book.events[row.row_id] = row.at
 
     def forget(self, table: str, org_id: str, row_id: str) -> None:
         """The changelog says that this row left its table; unknown ones are no error."""
@@ -216,6 +218,7 @@ class Book:
     def settle(self) -> None:
         """Derive, once after a restore, all that is not kept in rows."""
         self._expiring.clear()
+        self._seen.clear()
         for book in self.orgs.values():
             self._settle_org(book)
 
@@ -248,13 +251,31 @@ class Book:
     def _settle_memory(self, book: OrgBook) -> None:
         for answer in book.answers.values():
             self.expire_at(answer.at + DEDUPE_MS, answer)
-        for event in book.events.values():
-            self.expire_at(event.at + DEDUPE_MS, event)
+        for event, at_ms in book.events.items():
+            self.note_event(book.org.org_id, event, at_ms)
 
     def expire_at(self, at_ms: int, row: Row) -> None:
-        """`row` may leave its table at the first tick at or after `at_ms` (C1, C4, C5)."""
+        """`row` may leave its table at the first tick at or after `at_ms` (C1, C5)."""
         self._ticket += 1
         heappush(self._expiring, (at_ms, self._ticket, row))
+
+    def note_event(self, org_id: str, event: str, at_ms: int) -> None:
+        """`event` (`<topic>/<event_id>`) was taken in at `at_ms`. There are many, so they are listed by minute."""
+        self._seen.setdefault(floor_minute(at_ms), {}).setdefault(org_id, []).append(event)
+
+    def expired_events(self, now_ms: int) -> Iterator[Seen]:
+        """Events that are 24 h past, each once; one that was taken in anew since then stays (C4)."""
+        for minute in [minute for minute in self._seen if minute + DEDUPE_MS <= now_ms]:
+            for org_id, events in self._seen.pop(minute).items():
+                for event in events:
+                    at_ms = self.orgs[org_id].events.get(event) if org_id in self.orgs else None
+                    if at_ms is None or floor_minute(at_ms) != minute:
+                        continue
+                    if at_ms + DEDUPE_MS > now_ms:
+                        self.note_event(org_id, event, at_ms)
+                        continue
+                    topic, _, event_id = event.partition("/")
+                    yield Seen(org_id, topic, event_id, at_ms)
 
     def expired(self, now_ms: int) -> Iterator[Row]:
         """Rows whose time has come, oldest first; each is handed out once."""

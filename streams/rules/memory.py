@@ -10,7 +10,7 @@ from streams.rules.rows import Deployment, Instance, Replica, Row, Seen
 def seen_before(turn: Turn, topic: str, event_id: str) -> bool:
     """Whether the event was taken in within the last 24 h; then it is counted as a duplicate (C4)."""
     known = turn.rows.events.get(f"{topic}/{event_id}")
-    if known is None or turn.now >= known.at + DEDUPE_MS:
+    if known is None or turn.now >= known + DEDUPE_MS:
         return False
     turn.decision.counts["duplicate", topic] += 1
     return True
@@ -19,8 +19,9 @@ def seen_before(turn: Turn, topic: str, event_id: str) -> bool:
 def remember(turn: Turn, topic: str, event_id: str) -> None:
     """The event was taken in, so that it counts once (C4)."""
     row = Seen(turn.org_id, topic, event_id, turn.now)
-    turn.rows.events[row.row_id] = row
-    turn.book.expire_at(row.at + DEDUPE_MS, row)
+    event = row.row_id
+    turn.rows.events[event] = turn.now
+    turn.book.note_event(turn.org_id, event, turn.now)
     turn.decision.put(row)
 
 
@@ -29,8 +30,9 @@ def forget_expired(book: Book, now_ms: int, decision: Decision) -> None:
 
     What still has a window to be billed, or a replica's row, waits for a later tick.
     """
-    expired = sorted(book.expired(now_ms), key=lambda row: isinstance(row, Deployment))
-    for row in expired:
+    for event in book.expired_events(now_ms):
+        _remove(book, book.orgs[event.org_id], event, decision)
+    for row in sorted(book.expired(now_ms), key=lambda row: isinstance(row, Deployment)):
         rows = book.orgs.get(row.org_id)
         if rows is None or rows.table(row.TABLE).get(row.row_id) is not row:
             continue
@@ -39,17 +41,17 @@ def forget_expired(book: Book, now_ms: int, decision: Decision) -> None:
             continue
         if isinstance(row, Replica | Instance):
             for window in rows.windows_of(row):
-                _remove(rows, window, decision)
-        _remove(rows, row, decision)
-        if rows.is_blank:
-            del book.orgs[row.org_id]
+                _remove(book, rows, window, decision)
+        _remove(book, rows, row, decision)
 
 
-def _remove(rows: OrgBook, row: Row, decision: Decision) -> None:
+def _remove(book: Book, rows: OrgBook, row: Row, decision: Decision) -> None:
     del rows.table(row.TABLE)[row.row_id]
     decision.remove(row)
     if isinstance(row, Deployment):
         rows.live.pop(row.deployment_id, None)
+    if rows.is_blank:
+        del book.orgs[row.org_id]
 
 
 def _is_owed(rows: OrgBook, row: Row) -> bool:

@@ -27,7 +27,7 @@ from streams.rules.accountant import Accountant
 from streams.rules.book import Book
 from streams.rules.context import Switches
 from streams.rules.decision import Dead, Decision
-from streams.rules.rows import Instance, Org, Row
+from streams.rules.rows import Instance, Org, Row, Seen
 
 ORG: Final = "acme"
 MINUTE: Final = 60_000
@@ -212,7 +212,7 @@ class World:
                 *org.instances.values(),
                 *org.closed.values(),
                 *org.answers.values(),
-                *org.events.values(),
+                *(Seen(org.org.org_id, *_parted(event), at) for event, at in org.events.items()),
             ]
             if ("orgs", org.org.org_id, org.org.org_id) in self.changelog or org.org.balance is not None:
                 rows.append(org.org)
@@ -277,3 +277,8 @@ def short(ms: int) -> str:
 def org_row(world: World) -> Org:
     """The row of the org itself."""
     return world.accountant.book.org(ORG).org
+
+
+def _parted(event: str) -> tuple[str, str]:
+    topic, _, event_id = event.partition("/")
+    return topic, event_id
