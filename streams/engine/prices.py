@@ -7,6 +7,7 @@ from typing import Any, Final
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from schemas.prices import PriceRemoved
+from schemas.times import MAX_TIME_MS
 from streams.billing.prices import PriceRecord, Prices
 from streams.engine.ends import Ends
 from topics.codec import Rejected, decode_prices
@@ -66,13 +67,21 @@ class PriceReader:
     def _learn(self, records: list[Any]) -> None:
         decoded = decode_prices([(record.key, record.value) for record in records], self._currency)
         for record, price in zip(records, decoded, strict=True):
+            if not 0 <= record.timestamp <= MAX_TIME_MS:
+                self._refuse(
+                    record, f"its timestamp, {record.timestamp} ms, is outside the years 1970 to 9999", "invalid"
+                )
+                continue
             self.as_of = record.timestamp if self.as_of is None else max(self.as_of, record.timestamp)
             if isinstance(price, Rejected):
-                self.refused += 1
-                log.warning("price at offset %d is ignored: %s (%s)", record.offset, price.error, price.reason)
+                self._refuse(record, price.error, price.reason)
                 continue
             amount = None if isinstance(price, PriceRemoved) else price.price
             self.prices.add(price.profile, PriceRecord(record.timestamp, record.offset, amount))
+
+    def _refuse(self, record: Any, error: str, reason: str) -> None:
+        self.refused += 1
+        log.warning("price at offset %d is ignored: %s (%s)", record.offset, error, reason)
 
     async def stop(self) -> None:
         """Disconnect."""

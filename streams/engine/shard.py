@@ -195,8 +195,8 @@ class Shard:
 
     @property
     def as_of(self) -> int | None:
-        """The greatest time read in order, in ms; None when nothing was read yet."""
-        return self.position.as_of if self.position.times else None
+        """The greatest time read in order, in ms; None when nothing that has a time was read yet."""
+        return self.position.as_of if self.position.as_of >= 0 else None
 
     @property
     def ready(self) -> bool:

@@ -184,6 +184,47 @@ class Outside:
         stored = self._run(go())
         return Stored(stored.partition, stored.offset)
 
+    def send_together(self, records: list[tuple[str, dict[str, Any]]], *, commit: bool) -> None:
+        """Write records in one transaction, at `now`, and commit or abort it."""
+
+        async def go() -> None:
+            producer = AIOKafkaProducer(
+                bootstrap_servers=self.bootstrap, transactional_id=f"{self.namespace}-{self.fresh('transaction')}"
+            )
+            await producer.start()
+            try:
+                await producer.begin_transaction()
+                for topic, body in records:
+                    org_id = str(body.get("org_id", ""))
+                    await producer.send_and_wait(
+                        self.topic(topic),
+                        json.dumps(body).encode(),
+                        key=str(body.get("profile", org_id)).encode(),
+                        partition=0 if topic == "croesus.prices" else self.place(org_id),
+                        timestamp_ms=self.now,
+                    )
+                await (producer.commit_transaction() if commit else producer.abort_transaction())
+            finally:
+                await producer.stop()
+
+        self._run(go())
+
+    def send_untimed(self, topic: str, value: bytes, partition: int, at: int) -> None:
+        """Write a record with a timestamp that is no time, as clients of old can."""
+
+        async def go() -> None:
+            producer = AIOKafkaProducer(bootstrap_servers=self.bootstrap)
+            await producer.start()
+            try:
+                batch = producer.create_batch()
+                batch.append(key=b"untimed", value=value, timestamp=at)
+                batch.close()
+                await (await producer.send_batch(batch, self.topic(topic), partition=partition))
+            finally:
+                await producer.stop()
+
+        self._run(go())
+
     def price(self, profile: str, price: str | None, **changes: Any) -> None:
         """Set or remove a price."""
         body = None if price is None else {"profile": profile, "price": price, "currency": "JPY", **changes}

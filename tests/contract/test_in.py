@@ -1,0 +1,79 @@
+"""The contract's In: other ways in which producers write, and the prices that are no prices."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.outside import INBOUND, MINUTE_MS, rfc3339
+
+if TYPE_CHECKING:
+    from tests.support.outside import Outside
+
+pytestmark = pytest.mark.kafka
+
+
+def test_transactions_of_others_are_applied_when_committed(obol: Outside) -> None:
+    org_id = obol.fresh("bank")
+
+    def price(amount: str) -> tuple[str, dict[str, Any]]:
+        return "croesus.prices", {"profile": "dedicated.together.1x", "price": amount, "currency": "JPY"}
+
+    def create(deployment_id: str) -> tuple[str, dict[str, Any]]:
+        body = {"command_id": f"make-{deployment_id}", "org_id": org_id, "type": "create_deployment"}
+        fields = {"deployment_id": deployment_id, "model": "m", "gpu_type": "together", "gpu_count": 1}
+        return "user.commands", {**body, **fields}
+
+    balance = {"event_id": "e", "org_id": org_id, "type": "balance_updated"}
+    obol.wait(MINUTE_MS - obol.now % MINUTE_MS)
+    obol.send_together([price("60")], commit=True)
+    obol.send_together([price("99")], commit=False)
+    obol.send_together([("croesus.accounts", {**balance, "balance": "1"}), create("kept")], commit=True)
+    obol.send_together([("croesus.accounts", {**balance, "balance": "9"}), create("gone")], commit=False)
+    obol.progress(org_id, "kept-r1", "RUNNING", "healthy")
+    obol.wait(MINUTE_MS)
+    obol.beat(org_id, "kept-r1")
+    obol.tick()
+
+    def is_applied() -> bool:
+        org = obol.get(f"/orgs/{org_id}")
+        return org.status == 200 and org.json["as_of"] == rfc3339(obol.now)
+
+    obol.until(is_applied, "the tick behind the transactions")
+    assert obol.get(f"/orgs/{org_id}").json["burn_per_hour"] == "60"
+    assert obol.get(f"/orgs/{org_id}").json["balance"] == "1"
+    deployments = obol.get(f"/orgs/{org_id}/deployments").json["items"]
+    assert [deployment["deployment_id"] for deployment in deployments] == ["kept"]
+    (window,) = obol.get(f"/orgs/{org_id}/replicas/kept-r1").json["windows"]
+    assert window["billed_ms"] == MINUTE_MS
+
+
+def test_a_record_without_a_time_is_a_dead_letter(obol: Outside) -> None:
+    here = obol.place("timeless")
+    value = {"event_id": "e", "org_id": "timeless", "type": "tick", "replica_id": "r-r1"}
+    obol.tick()
+    obol.settle()
+    seen = len(obol.out("dead.letters"))
+    for topic in INBOUND:
+        obol.send_untimed(topic, json.dumps(value).encode(), here, -5)
+    obol.wait(1)
+    obol.tick()
+    obol.settle()
+    letters = obol.out("dead.letters")[seen:]
+    assert sorted(r.body["topic"] for r in letters) == sorted(INBOUND)
+    assert {(r.body["timestamp"], r.body["reason"]) for r in letters} == {(-5, "invalid")}
+    assert all(r.timestamp >= 0 for r in letters)
+    assert obol.get("/").status == 200
+
+
+def test_a_price_without_a_time_is_ignored(obol: Outside) -> None:
+    good = {"profile": "timeless.price", "price": "1", "currency": "JPY"}
+    obol.send_untimed("croesus.prices", json.dumps(good).encode(), 0, -5)
+    obol.wait(1)
+    obol.price("timely.price", "1")
+    obol.until(lambda: obol.get("/prices").json["as_of"] == rfc3339(obol.now), "the price behind it")
+    profiles = {item["profile"] for item in obol.get("/prices?limit=1000").json["items"]}
+    assert "timely.price" in profiles
+    assert "timeless.price" not in profiles
