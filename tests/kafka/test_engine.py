@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
@@ -20,7 +22,7 @@ from streams.engine.harness import ShardDriver
 from streams.engine.position import decode_position
 from streams.engine.shard import REROUTED
 from streams.settings import EXIT_WRONG_SETTING
-from tests.support.workers import Installation, LagWatch, Sent, Worker
+from tests.support.workers import DEADLINE_S, POLL_S, Installation, LagWatch, Sent, Worker
 from topics.catalogue import CLOCK, COMMANDS, DEAD_LETTERS, HEARTBEATS, OUTBOUND, PRICES, PROGRESS, RESULTS, USAGE
 
 if TYPE_CHECKING:
@@ -89,9 +91,18 @@ def dead_node(installation: Installation, start_ms: int) -> list[Sent]:
 
 
 async def get(url: str) -> tuple[int, Any]:
+    """Ask a worker; while a partition is on its way from one to another, again."""
+
     def ask() -> tuple[int, Any]:
-        with urlopen(url, timeout=10) as answer:  # noqa: S310 - a worker of ours
-            return answer.status, json.load(answer)
+        end_s = time.monotonic() + DEADLINE_S
+        while True:
+            try:
+                with urlopen(url, timeout=10) as answer:  # noqa: S310 - a worker of ours
+                    return answer.status, json.load(answer)
+            except HTTPError as error:
+                if error.code != HTTPStatus.SERVICE_UNAVAILABLE or time.monotonic() > end_s:
+                    return error.code, None
+            time.sleep(POLL_S)
 
     return await asyncio.to_thread(ask)
 
