@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 PARTITIONS = 4
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def obol(kafka_bootstrap: str) -> Iterator[Outside]:
     """A worker on an empty namespace, whose clock and timestamps are the test's."""
     namespace = f"contract-{uuid.uuid4().hex[:8]}"
