@@ -104,6 +104,10 @@ class App(faust.App):
             # The last commits come before others may have the partitions; Faust would drop its connections here.
             await guarded("the last commits", self.engine.on_revoked())
         else:
+            # Faust stops the flow only where there is something to revoke; what the next assignment brings must not
+            # reach a worker that had no partition before it is ready for it, either.
+            self.consumer.stop_flow()
+            self.flow_control.suspend()
             await super()._on_partitions_revoked(revoked)
 
     async def _stop_consumer(self) -> None:
