@@ -6,13 +6,14 @@ open transaction of, whoever wrote for the partition before.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import InvalidProducerEpoch, InvalidProducerIdMapping, ProducerFenced
 
 from streams.engine.shard import Commit
+from topics.catalogue import USAGE
 
 MAX_BATCH_BYTES: Final = 900_000
 """Of one produce batch: below Kafka's own limit for it, 1 MiB."""
@@ -71,14 +72,23 @@ class Committer:
         """Write one transaction. When it raises, nothing of it counts, and nothing may be written after it."""
         now_ms = time.time_ns() // 1_000_000
         await self._producer.begin_transaction()
-        changelogs = {
-            table: await self._write_rows(self._changelog(table), rows, now_ms) for table, rows in commit.rows.items()
-        }
-        outlets = await self._write_messages(commit)
-        for outlet in (*changelogs.values(), *outlets):
+        changelogs = {table: self._outlet(self._changelog(table)) for table in commit.rows}
+        # All are there before any is written to: see `_Outlet`.
+        places = dict.fromkeys((message.topic, message.partition) for message in commit.outputs)
+        if commit.charges:
+            places[USAGE.name, self.partition] = None
+        outlets = {(topic, partition): self._outlet(self._topic(topic), partition) for topic, partition in places}
+        for table, rows in commit.rows.items():
+            await changelogs[table].write((key, value, now_ms, _NO_HEADERS) for key, value in rows)
+        for topic, partition, key, value, timestamp, headers in commit.outputs:
+            await outlets[topic, partition].write([(key, value, timestamp, list(headers))])
+        if commit.charges:
+            usage = outlets[USAGE.name, self.partition]
+            await usage.write((key, value, timestamp, _NO_HEADERS) for key, value, timestamp in commit.usage())
+        for outlet in (*changelogs.values(), *outlets.values()):
             await outlet.flush()
         # Only then the offsets: while their group joins the transaction, the broker would refuse what is being written.
-        for outlet in (*changelogs.values(), *outlets):
+        for outlet in (*changelogs.values(), *outlets.values()):
             await outlet.delivered()
         await self._producer.send_offsets_to_transaction(
             {TopicPartition(self._topic(topic), self.partition): offset for topic, offset in commit.offsets.items()},
@@ -89,24 +99,8 @@ class Committer:
             # The offset after the last row is the commit marker's.
             self.restored_to[table] = await outlet.delivered()
 
-    async def _write_rows(self, topic: str, rows: list[tuple[bytes, bytes | None]], now_ms: int) -> "_Outlet":
-        outlet = _Outlet(self._producer, topic, self.partition)
-        for key, value in rows:
-            if not outlet.append(key, value, now_ms):
-                await outlet.flush()
-                outlet.append(key, value, now_ms)
-        return outlet
-
-    async def _write_messages(self, commit: Commit) -> "list[_Outlet]":
-        outlets: dict[tuple[str, int], _Outlet] = {}
-        for topic, partition, key, value, timestamp, headers in commit.messages():
-            outlet = outlets.get((topic, partition))
-            if outlet is None:
-                outlet = outlets[topic, partition] = _Outlet(self._producer, self._topic(topic), partition)
-            if not outlet.append(key, value, timestamp, headers):
-                await outlet.flush()
-                outlet.append(key, value, timestamp, headers)
-        return list(outlets.values())
+    def _outlet(self, topic: str, partition: int | None = None) -> "_Outlet":
+        return _Outlet(self._producer, topic, self.partition if partition is None else partition)
 
     async def close(self) -> None:
         """Let go of the partition; what is open is aborted by whoever comes next."""
@@ -128,14 +122,14 @@ class _Outlet:
         self._batch: Any = producer.create_batch()
         self._sent: list[tuple[asyncio.Future[Any], int]] = []
 
-    def append(
-        self, key: bytes | None, value: bytes | None, timestamp: int, headers: tuple[tuple[str, bytes], ...] = ()
-    ) -> bool:
-        """Add a record; False when the batch is full, so that it must be flushed first."""
-        added = self._batch.append(
-            key=key, value=value, timestamp=timestamp, headers=list(headers) if headers else _NO_HEADERS
-        )
-        return added is not None
+    async def write(self, records: Iterable[tuple[bytes | None, bytes | None, int, list[tuple[str, bytes]]]]) -> None:
+        """Add records, given as key, value, timestamp and headers; whenever a batch is full, it is sent."""
+        append = self._batch.append
+        for key, value, timestamp, headers in records:
+            if append(key=key, value=value, timestamp=timestamp, headers=headers) is None:
+                await self.flush()
+                append = self._batch.append
+                append(key=key, value=value, timestamp=timestamp, headers=headers)
 
     async def flush(self) -> None:
         """Send what is gathered; waits only for the batch before it to be on its way."""

@@ -96,13 +96,20 @@ class Commit:
     notes: list[Note] = field(default_factory=list)
 
     def messages(self) -> Iterator[Outgoing]:
-        """Give every message, usage events last; these are written when asked for, since there may be millions."""
+        """Give every message, usage events last."""
         yield from self.outputs
-        partition, topic = self.partition, USAGE.name
+        for key, value, timestamp in self.usage():
+            yield Outgoing(USAGE.name, self.partition, key, value, timestamp)
+
+    def usage(self) -> Iterator[tuple[bytes, bytes, int]]:
+        """Give key, value and timestamp of every usage event, written when asked for: there may be millions."""
+        org_id, key = "", b""
         for window, start_ms, end_ms, timestamp in self.charges:
+            if window.org_id is not org_id:
+                org_id, key = window.org_id, window.org_id.encode()
             value = encode_usage(
                 _METERS[window.meter],
-                window.org_id,
+                org_id,
                 window.owner_id,
                 window.deployment_id,
                 window.window_id,
@@ -111,7 +118,7 @@ class Commit:
                 start_ms,
                 end_ms,
             )
-            yield Outgoing(topic, partition, window.org_id.encode(), value, timestamp)
+            yield key, value, timestamp
 
 
 class Shard:
