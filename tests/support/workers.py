@@ -18,6 +18,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from streams.settings import Settings
 from tools.console import ROOT
+from tools.leftovers import session_folder
 from tools.server import free_ports
 from topics.catalogue import INBOUND, PRICES, TOPICS, without_namespace
 from topics.partitioner import partition_of
@@ -218,7 +219,8 @@ class Worker:
 
     def __init__(self, installation: Installation, *flags: str, **environ: str) -> None:
         self.port = free_ports(1)
-        self.folder = Path(tempfile.mkdtemp(prefix="obol-worker-"))
+        session_folder().mkdir(parents=True, exist_ok=True)
+        self.folder = Path(tempfile.mkdtemp(prefix="worker-", dir=session_folder()))
         self.log = self.folder / "log"
         self._environ = {
             "PATH": os.environ["PATH"],
