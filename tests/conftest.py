@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import uuid
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.namespaces import fresh_namespace
 from tests.support.services import session_service
 from tools.console import ToolError
 from tools.services import KAFKA, REDIS
@@ -45,10 +45,12 @@ def redis_url() -> Iterator[str]:
 
 
 @pytest.fixture
-def namespace(request: pytest.FixtureRequest) -> str:
+def namespace(request: pytest.FixtureRequest) -> Iterator[str]:
     """`OBOL_NAMESPACE` that no other test uses, so that all can share one cluster."""
+    bootstrap = request.getfixturevalue("kafka_bootstrap") if "kafka_bootstrap" in request.fixturenames else None
     stem = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")[:_NAMESPACE_STEM_CHARS].strip("-")
-    return f"{stem}-{uuid.uuid4().hex[:8]}"
+    with fresh_namespace(bootstrap, stem) as namespace:
+        yield namespace
 
 
 @pytest.fixture(scope="session")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.namespaces import fresh_namespace
 from tests.support.outside import Outside
 from tests.support.workers import Installation, Worker
 
@@ -19,9 +19,11 @@ PARTITIONS = 4
 @pytest.fixture(scope="package")
 def obol(kafka_bootstrap: str) -> Iterator[Outside]:
     """A worker on an empty namespace, whose clock and timestamps are the test's."""
-    namespace = f"contract-{uuid.uuid4().hex[:8]}"
-    installation = Installation(kafka_bootstrap, namespace, PARTITIONS)
-    with Outside(kafka_bootstrap, namespace, PARTITIONS) as outside, Worker(installation) as worker:
+    with (
+        fresh_namespace(kafka_bootstrap, "contract") as namespace,
+        Outside(kafka_bootstrap, namespace, PARTITIONS) as outside,
+        Worker(Installation(kafka_bootstrap, namespace, PARTITIONS)) as worker,
+    ):
         outside.url = worker.url
 
         def ready() -> bool:

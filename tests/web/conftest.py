@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.namespaces import fresh_namespace
 from tests.web.browser import Browser
 from tests.web.live import Live, tell_hostile, tell_stories
 from tools.console import STATE
@@ -24,7 +24,10 @@ _NPM_DEADLINE_S = 120
 @pytest.fixture(scope="module")
 def live(kafka_bootstrap: str, redis_url: str) -> Iterator[Live]:
     """One worker with stories to tell; a test may go on with them."""
-    with Live(kafka_bootstrap, f"web-{uuid.uuid4().hex[:8]}", REDIS_URL=redis_url) as live:
+    with (
+        fresh_namespace(kafka_bootstrap, "web") as namespace,
+        Live(kafka_bootstrap, namespace, REDIS_URL=redis_url) as live,
+    ):
         live.wait_ready()
         tell_stories(live)
         tell_hostile(live)

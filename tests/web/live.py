@@ -108,7 +108,8 @@ class Live:
         asyncio.run(self._settle(records))
 
     async def _settle(self, records: list[Sent]) -> None:
-        await self.installation.send(records)
+        # In one transaction: on a busy broker a tick could else be there before a price that it needs.
+        await self.installation.send(records, transactional_id=f"{self.installation.namespace}-stories")
         await self.installation.wait_until_caught_up(self.workers)
 
     def get(self, path: str, worker: int = 0, **headers: str) -> Got:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import uuid
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.namespaces import fresh_namespace
 from tests.web.live import DAY, Live, get, until
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ ORGS = tuple(f"org{number}" for number in range(12))
 
 @pytest.fixture(scope="module")
 def three(kafka_bootstrap: str) -> Iterator[Live]:
-    with Live(kafka_bootstrap, f"web-{uuid.uuid4().hex[:8]}", workers=3) as live:
+    with fresh_namespace(kafka_bootstrap, "web") as namespace, Live(kafka_bootstrap, namespace, workers=3) as live:
         live.wait_ready()
         live.price("08:00", "dedicated.h100.1x", "360")
         for org in ORGS:
