@@ -9,12 +9,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import GroupCoordinatorNotAvailableError
 
 from streams.settings import Settings
 from tools.console import ROOT
@@ -91,11 +93,15 @@ class Installation:
         return 0 if topic == PRICES.name else partition_of(org_id, self.partitions)
 
     async def send(self, records: Iterable[Sent], **producer_options: Any) -> None:
-        """Write records, in their order within each partition, and wait until all are stored."""
+        """Write records, in their order within each partition, and wait until all are stored.
+
+        With a `transactional_id`, all of them can be read at once.
+        """
         producer = AIOKafkaProducer(
             bootstrap_servers=self.bootstrap, enable_idempotence=True, max_batch_size=262_144, **producer_options
         )
         await producer.start()
+        whole = producer.transaction() if "transactional_id" in producer_options else nullcontext()
         batches: dict[tuple[str, int], Any] = {}
         stored = []
 
@@ -105,17 +111,18 @@ class Installation:
             stored.append(await producer.send_batch(batch, self.settings.topic(topic), partition=partition))
 
         try:
-            for topic, timestamp, key, value, partition in records:
-                for _ in range(2):
-                    batch = batches.get((topic, partition))
-                    if batch is None:
-                        batch = batches[topic, partition] = producer.create_batch()
-                    if batch.append(key=key, value=value, timestamp=timestamp) is not None:
-                        break
+            async with whole:
+                for topic, timestamp, key, value, partition in records:
+                    for _ in range(2):
+                        batch = batches.get((topic, partition))
+                        if batch is None:
+                            batch = batches[topic, partition] = producer.create_batch()
+                        if batch.append(key=key, value=value, timestamp=timestamp) is not None:
+                            break
+                        await flush(topic, partition)
+                for topic, partition in list(batches):
                     await flush(topic, partition)
-            for topic, partition in list(batches):
-                await flush(topic, partition)
-            await asyncio.gather(*stored)
+                await asyncio.gather(*stored)
         finally:
             await producer.stop()
 
@@ -194,7 +201,11 @@ class LagWatch:
     async def lag(self) -> dict[str, int]:
         """By topic: how many offsets the group has still to commit."""
         settings = self._installation.settings
-        committed = await self._admin.list_consumer_group_offsets(settings.app_id)
+        try:
+            committed = await self._admin.list_consumer_group_offsets(settings.app_id)
+        except GroupCoordinatorNotAvailableError:
+            # A new broker makes its offsets topic when the first group asks.
+            committed = {}
         behind = dict.fromkeys(APPLIED, 0)
         for tp, end in self._ends.items():
             at = committed[tp].offset if tp in committed else 0
