@@ -310,15 +310,18 @@ class Upheaval:
                 assert await asyncio.to_thread(self.workers[-1].stop) == 0, self.workers[-1].tail()
                 self.workers.pop()
             case "kill the third":
-                await self._kill(self.workers[-1:], rng, work)
+                await self._aim(self.workers[-1:], rng, work)
+                await self._kill(self.workers[-1:], work)
                 self.workers.pop()
             case "kill all":
                 count = len(self.workers)
-                await self._kill(self.workers, rng, work)
+                await self._aim(self.workers, rng, work)
+                await self._kill(self.workers, work)
                 self.workers[:] = [Worker(self.installation, *self.flags) for _ in range(count)]
             case "kill one" | "kill its heir" | "two for one":
-                victim = rng.randrange(len(self.workers))
-                await self._kill([self.workers[victim]], rng, work)
+                aimed_at = await self._aim(rng.sample(self.workers, len(self.workers)), rng, work)
+                victim = self.workers.index(aimed_at)
+                await self._kill([aimed_at], work)
                 await self._replace(victim, 2 if event == "two for one" else 1)
                 if event == "kill its heir":
                     await self._said(self.workers[victim], "are this worker's")
@@ -329,17 +332,24 @@ class Upheaval:
     async def _said(self, worker: Worker, words: str) -> None:
         await asyncio.to_thread(worker.wait_for, words)
 
-    async def _kill(self, victims: list[Worker], rng: random.Random, work: OpenWork) -> None:
-        """Kill in mid-tick: what is open in `croesus.usage` is what ticks billed."""
+    async def _aim(self, candidates: list[Worker], rng: random.Random, work: OpenWork) -> Worker:
+        """The first of `candidates` that is in mid-tick: what is open in `croesus.usage` is what ticks billed.
+
+        One that has just started has nothing yet; waiting for it would let the others finish.
+        """
         delay_s = rng.uniform(0, MAX_DELAY_S)
         end_s = time.monotonic() + MAX_AIM_S
-        mine: set[int] = set()
         while time.monotonic() < end_s:
-            mine = set().union(*map(partitions_of, victims))
-            if mine & await work.partitions():
-                await asyncio.sleep(delay_s)
-                break
+            open_partitions = await work.partitions()
+            for worker in candidates:
+                if partitions_of(worker) & open_partitions:
+                    await asyncio.sleep(delay_s)
+                    return worker
             await asyncio.sleep(POLL_S)
+        return candidates[0]
+
+    async def _kill(self, victims: list[Worker], work: OpenWork) -> None:
+        mine: set[int] = set().union(*map(partitions_of, victims))
         for victim in victims:
             victim.check()
             victim.kill()

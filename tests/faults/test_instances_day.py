@@ -1,0 +1,145 @@
+"""A mixed day of 300 orgs with instances on a real broker, in peace and with kills and rebalances: the same bytes."""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections import Counter
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sim.fleet import timeline
+from sim.records import Record, balance, deploy_instance, destroy_instance, report
+from tests.faults.upheaval import (
+    Event,
+    Published,
+    Upheaval,
+    bodies,
+    check_jobs,
+    check_none_twice,
+    first_difference,
+    placed,
+    published,
+    undisturbed,
+    with_refuse,
+)
+from tests.support.workers import Installation
+from topics.catalogue import CHANGES, DEAD_LETTERS, HOST_ORDERS, RESULTS, USAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+pytestmark = [pytest.mark.kafka, pytest.mark.faults]
+
+SEED = 20261201
+ORGS, INSTANCES, DEPLOYMENTS, REPLICAS, PARTITIONS = 300, 600, 60, 300, 4
+DEBTORS = 6
+HOURS = 26.0
+"""I8 takes 24 h."""
+BEAT_S = 60
+DUPLICATES, LATE, REFUSE = 0.05, 0.02, 0.001
+RETENTION_H = 3
+"""So that rows leave their tables, and reports come too late for them, while workers are killed (C5)."""
+MINUTE_MS, HOUR_MS = 60_000, 3_600_000
+EVENTS: list[Event] = [
+    "kill all",
+    "kill its heir",
+    "kill one",
+    "two for one",
+    "leave",
+    "kill all",
+    "two for one",
+    "kill the third",
+]
+"""While one starts, those that are left work on: what costs most of the work comes last."""
+
+
+def debtors(start_ms: int) -> Iterator[Record]:
+    """Orgs beside the fleet that pay for nothing for 24 h: every second owes enough to lose what it has (I8).
+
+    Each also had an instance that is long destroyed, and out of its table, when it is found running after all (C5).
+    """
+    for n in range(DEBTORS):
+        org, vm, brief, at = f"debtor-{n}", f"debt-{n}", f"brief-{n}", start_ms + n * 7_001
+        owes = "-35" if n % 2 else "-34.99"
+        yield balance(at, org, "1000", 1)
+        yield deploy_instance(at + 1_000, org, vm, "rtx4090.1x", 40)
+        yield deploy_instance(at + 2_000, org, brief, "rtx4090.1x", 40)
+        yield report(at + 60_000, org, vm, 1, "workload_up")
+        yield destroy_instance(at + 70_000, org, brief)
+        yield report(at + 80_000, org, brief, 1, "teardown_finished")
+        yield balance(at + 120_500, org, owes, 2)
+        yield report(at + 150_000, org, vm, 2, "stop_confirmed")
+        yield report(at + (RETENTION_H + 1) * HOUR_MS, org, brief, 2, "found_running")
+        yield report(at + 25 * HOUR_MS, org, vm, 3, "teardown_finished")
+
+
+async def test_a_day_of_instances(kafka_bootstrap: str, namespace: str, tell: Callable[[str], None]) -> None:
+    start_ms = int(time.time() * 1000) // MINUTE_MS * MINUTE_MS - 30 * HOUR_MS
+    environ = {"OBOL_RETENTION_H": str(RETENTION_H)}
+    calm = Installation(kafka_bootstrap, f"{namespace}.calm", PARTITIONS, environ)
+    rough = Installation(kafka_bootstrap, f"{namespace}.rough", PARTITIONS, environ)
+    fleet = timeline(
+        SEED,
+        ORGS,
+        REPLICAS,
+        start_ms,
+        HOURS,
+        deployments=DEPLOYMENTS,
+        instances=INSTANCES,
+        partitions=PARTITIONS,
+        beat_s=BEAT_S,
+        duplicates=DUPLICATES,
+        late=LATE,
+    )
+    debts = sorted(debtors(start_ms), key=attrgetter("timestamp_ms"))
+    merged = heapq.merge(fleet, debts, key=attrgetter("timestamp_ms"))
+    log = list(with_refuse(placed(calm, merged), SEED, REFUSE))
+    for installation in (calm, rough):
+        await installation.provision()
+        await installation.send(log)
+    tell(f"{len(log):,} records are written, twice; one worker, in peace")
+
+    await undisturbed(calm, "--without-web")
+    expected = await published(calm)
+    tell(f"it published { {topic: sum(map(len, found.values())) for topic, found in expected.items()} }")
+
+    upheaval = Upheaval(rough, SEED, EVENTS, tell, flags=("--without-web",))
+    await upheaval.run()
+    assert upheaval.kills >= 10
+
+    difference = first_difference(expected, await published(rough))
+    assert difference is None, difference
+    check_none_twice(expected, log)
+    check_jobs(expected)
+    check_mixed(expected)
+
+
+def check_mixed(outcome: Published) -> None:
+    """The day was a mixed one, or its likeness would say little."""
+    changes = [change for change in bodies(outcome, CHANGES.name) if change["kind"] == "instance"]
+    assert {change["reason"] for change in changes} >= {
+        *("deployed", "user", "balance_empty", "balance_debt", "error_expired", "stop_timed_out", "start_timed_out"),
+        *("workload_up", "launch_failed", "stop_confirmed", "start_refused", "start_unreachable", "gpus_unavailable"),
+        *("workload_failed", "workload_lost", "workload_completed", "workload_gone", "found_running"),
+        "teardown_finished",
+    }
+    destroyed = {change["id"] for change in changes if change["reason"] == "balance_debt"}
+    assert destroyed == {f"debt-{n}" for n in range(DEBTORS) if n % 2}
+    orders = bodies(outcome, HOST_ORDERS.name)
+    assert {order["order"] for order in orders} == {"create", "start", "stop", "destroy", "release_gpus"}
+    assert max(order["attempt"] for order in orders) > 3
+    topped_up = {change["org_id"] for change in changes if change["reason"] == "balance_empty"}
+    assert topped_up & {change["org_id"] for change in changes if change["to"] == "running" and "from" in change}
+    dead = Counter(letter["reason"] for letter in bodies(outcome, DEAD_LETTERS.name))
+    assert set(dead) == {
+        *("undecodable", "invalid", "too_large", "unknown_replica", "unknown_deployment", "unknown_instance"),
+    }
+    assert dead["unknown_instance"] >= DEBTORS
+    codes = {result.get("code") for result in bodies(outcome, RESULTS.name)}
+    assert codes >= {None, "INVALID", "ILLEGAL_TRANSITION", "NOT_FOUND", "INSUFFICIENT_BALANCE"}
+    assert {event["type"] for event in bodies(outcome, USAGE.name)} == {
+        *("dedicated_inference_running", "instance_gpu_running", "instance_disk_stopped"),
+    }
