@@ -45,13 +45,13 @@ RETENTION_H = 3
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 EVENTS: list[Event] = [
     "kill all",
-    "kill its heir",
     "kill one",
-    "two for one",
-    "leave",
+    "kill all",
     "kill all",
     "two for one",
     "kill the third",
+    "two for one",
+    "leave",
 ]
 """While one starts, those that are left work on: what costs most of the work comes last."""
 
