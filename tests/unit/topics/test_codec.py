@@ -303,7 +303,7 @@ METERS: list[UsageType] = ["dedicated_inference_running", "instance_gpu_running"
     start_ms=st.integers(0, MAX_TIME_MS - 60_000),
     duration_ms=st.integers(1, 60_000),
 )
-def test_the_usage_template_gives_the_models_bytes(  # noqa: PLR0913, PLR0917 - one argument a field
+def test_the_usage_template_gives_the_models_bytes(
     meter: UsageType,
     org_id: str,
     owner_id: str,
