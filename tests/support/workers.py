@@ -150,7 +150,7 @@ class Installation:
             tps = [TopicPartition(name, partition) for partition in range(partitions)]
             consumer.assign(tps)
             await consumer.seek_to_beginning(*tps)
-            ends = await consumer.end_offsets(tps)
+            ends = await self.ends(tps)
             found: dict[Any, list[Read]] = {tp: [] for tp in tps}
             while any([await consumer.position(tp) < ends[tp] for tp in tps]):
                 for tp, records in (await consumer.getmany(timeout_ms=200)).items():
@@ -160,6 +160,16 @@ class Installation:
             return [record for tp in tps for record in found[tp]]
         finally:
             await consumer.stop()
+
+    async def ends(self, tps: list[Any]) -> dict[Any, int]:
+        """Where partitions end, transactions included whose markers are still on their way."""
+        consumer = AIOKafkaConsumer(bootstrap_servers=self.bootstrap, enable_auto_commit=False)
+        await consumer.start()
+        try:
+            found: dict[Any, int] = await consumer.end_offsets(tps)
+        finally:
+            await consumer.stop()
+        return found
 
     async def lag(self) -> dict[str, int]:
         """By topic: how many offsets the group has still to commit."""
@@ -183,16 +193,13 @@ class LagWatch:
     async def __aenter__(self) -> Self:
         installation = self._installation
         await self._admin.start()
-        consumer = AIOKafkaConsumer(bootstrap_servers=installation.bootstrap, enable_auto_commit=False)
-        await consumer.start()
-        try:
-            self._ends = await consumer.end_offsets(
+        self._ends = await installation.ends(
+            [
                 TopicPartition(installation.settings.topic(topic), partition)
                 for topic in APPLIED
                 for partition in range(installation.partitions)
-            )
-        finally:
-            await consumer.stop()
+            ]
+        )
         return self
 
     async def __aexit__(self, *_: object) -> None:
