@@ -74,7 +74,7 @@ class KafkaServer(Server):
         base = [java, f"-Dlog4j2.configurationFile={_CONFIG / 'log4j2.properties'}", "-cp", f"{jars}/*"]
         if not (data / "meta.properties").exists():
             cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-            format_data = [*base, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(config)]
+            format_data = [*base, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", str(config)]
             run(format_data, f"{self.title}: formatting its data folder", self.folder / "format.log")
         return [base[0], "-Xms256m", "-Xmx512m", *base[1:], "kafka.Kafka", str(config)]
 
