@@ -19,7 +19,7 @@ from faust.types.tuples import TP
 from yarl import URL
 
 from streams.engine.engine import Engine
-from streams.engine.fatal import end_process, guarded
+from streams.engine.fatal import end_process, guarded, leave_within
 from streams.engine.shard import INPUTS, Commit, Shard
 from streams.engine.table import CHANGELOG_CONFIG, TABLES, RowTable
 from streams.engine.transport import BatchSchema, BatchTransport, InputTopic
@@ -35,6 +35,9 @@ MAX_POLL_RECORDS: Final = 5_000
 
 SESSION_TIMEOUT_S: Final = 6.0
 """After this long without a sign of life, a worker's partitions go to others."""
+
+STOP_DEADLINE_S: Final = 20.0
+"""How long a stop may take: mostly a second or two, more in the middle of a rebalance or of a large commit."""
 
 log = logging.getLogger(__name__)
 
@@ -109,6 +112,11 @@ class App(faust.App):
             self.consumer.stop_flow()
             self.flow_control.suspend()
             await super()._on_partitions_revoked(revoked)
+
+    async def stop(self) -> None:
+        """Stop, and be gone in time for whoever waits to kill the process."""
+        leave_within(STOP_DEADLINE_S, lambda: self.engine.has_committed_all)
+        await super().stop()
 
     async def _stop_consumer(self) -> None:
         if self._consumer is not None:

@@ -67,9 +67,10 @@ log = logging.getLogger(__name__)
 class Engine:
     """Everything a worker does between Kafka and the rules.
 
-    `by_partition` are this worker's shards; `is_assigned` says whether it was ever told which they are. `owner` gives
-    the address of the worker that a partition is assigned to; `seek` has inputs read from given offsets; `pause` and
-    `resume` say whether more of a partition shall be read.
+    `by_partition` are this worker's shards; `is_assigned` says whether it was ever told which they are,
+    `has_committed_all` that it has stopped and nothing is left to commit. `owner` gives the address of the worker that a
+    partition is assigned to; `seek` has inputs read from given offsets; `pause` and `resume` say whether more of a
+    partition shall be read.
     Whoever is in `on_committed` is told of each commit and of the seconds it took.
     """
 
@@ -108,6 +109,7 @@ class Engine:
         self._waited_s = 0.0
         self.records_applied = 0
         self.is_assigned = False
+        self.has_committed_all = False
         self.on_committed: list[Callable[[Shard, Commit, float], None]] = []
 
     # What views and metrics read
@@ -165,6 +167,7 @@ class Engine:
     async def stop(self) -> None:
         """Commit what is applied, and let go of everything."""
         await self.on_revoked()
+        self.has_committed_all = True
         for task in (*self._tasks, *self._commit_loops.values()):
             task.cancel()
         await asyncio.gather(*self._tasks, *self._commit_loops.values(), return_exceptions=True)

@@ -5,7 +5,8 @@ Faust logs and goes on after many an exception; nothing that could skip a record
 
 import logging
 import os
-from collections.abc import Coroutine
+import threading
+from collections.abc import Callable, Coroutine
 from typing import Any, Final, NoReturn
 
 EXIT_FAULT: Final = 70
@@ -30,3 +31,21 @@ async def guarded(what: str, work: Coroutine[Any, Any, None]) -> None:
         await work
     except Exception as error:  # noqa: BLE001 - whatever it is, going on would skip something
         end_process(f"{what}: {error!r}", error=error)
+
+
+def leave_within(seconds: float, has_committed: Callable[[], bool]) -> None:
+    """End the process after `seconds` at the latest, whatever a shutdown waits for: a rebalance, a broker that is away.
+
+    With code 0 when all that was applied is committed by then; else as a fault, and a successor applies the rest again.
+    """
+
+    def leave() -> None:
+        if not has_committed():
+            end_process(f"the last commits did not happen within {seconds:g} s")
+        log.warning("stopped and committed, but not yet gone after %g s: leaving", seconds)
+        logging.shutdown()
+        os._exit(0)
+
+    timer = threading.Timer(seconds, leave)
+    timer.daemon = True
+    timer.start()

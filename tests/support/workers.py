@@ -277,7 +277,11 @@ class Worker:
         """Stop it as one does, once it is there to be stopped, and wait until it has."""
         self.wait_for("Starting...")
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(deadline_s)
+        try:
+            return self.process.wait(deadline_s)
+        except subprocess.TimeoutExpired as error:
+            message = f"the worker has not stopped after {deadline_s:g} s\n{self.tail()}"
+            raise AssertionError(message) from error
 
     def wait(self, deadline_s: float = DEADLINE_S) -> int:
         """Wait until it ends by itself; its exit code."""

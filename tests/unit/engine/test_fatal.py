@@ -1,0 +1,29 @@
+"""How a process ends that does not end by itself: its exit code, and its last words."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import threading
+from streams.engine.fatal import leave_within
+leave_within(0.2, lambda: {committed})
+threading.Event().wait()
+"""
+
+
+@pytest.mark.parametrize(
+    ("committed", "code", "words"),
+    [
+        (True, 0, "stopped and committed, but not yet gone after 0.2 s: leaving"),
+        (False, 70, "the last commits did not happen within 0.2 s; exit code 70"),
+    ],
+)
+def test_a_shutdown_that_hangs_ends_all_the_same(committed: bool, code: int, words: str) -> None:  # noqa: FBT001 - a case
+    program = PROGRAM.format(committed=committed)
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
+    assert ended.returncode == code
+    assert words in ended.stderr
