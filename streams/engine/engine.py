@@ -68,8 +68,8 @@ class Engine:
     """Everything a worker does between Kafka and the rules.
 
     `by_partition` are this worker's shards; `is_assigned` says whether it was ever told which they are,
-    `has_committed_all` that it has stopped and nothing is left to commit. `owner` gives the address of the worker that a
-    partition is assigned to; `seek` has inputs read from given offsets; `pause` and `resume` say whether more of a
+    `has_committed_all` that it has stopped and nothing is left to commit. `owner` gives the address of the worker that
+    a partition is assigned to; `seek` has inputs read from given offsets; `pause` and `resume` say whether more of a
     partition shall be read.
     Whoever is in `on_committed` is told of each commit and of the seconds it took.
     """
