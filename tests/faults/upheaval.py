@@ -57,6 +57,8 @@ KILLS: dict[Event, int] = {
 
 CALM_DEADLINE_S = 300.0
 
+HELD_S = 0.5
+"""Of each moment that workers are held back: far less than the group waits for a sign of life."""
 SHARES_PER_EVENT = 8
 """An event comes when at most so small a part of its share of the work is done since the one before: whoever is left
 works on while others start, and something must be left for the last event."""
@@ -255,6 +257,7 @@ class Upheaval:
     workers: list[Worker] = field(default_factory=list)
     kills: int = 0
     transactions_cut: int = 0
+    to_come: int = 0
 
     async def run(self) -> None:
         """From the first worker's start until all is done and the last has ended; fails if too little was left."""
@@ -262,6 +265,8 @@ class Upheaval:
         async with LagWatch(self.installation) as lag, OpenWork(self.installation) as work:
             left = total = sum((await lag.lag()).values())
             share = total // (SHARES_PER_EVENT * len(self.events))
+            self.to_come = len(self.events)
+            brake = asyncio.create_task(self._hold_back(lag, total))
             try:
                 self.workers += [Worker(self.installation, *self.flags) for _ in range(2)]
                 for number, event in enumerate(self.events):
@@ -269,13 +274,33 @@ class Upheaval:
                     assert left > 0, f"all was done before {event!r}, number {number + 1} of {len(self.events)}"
                     self.tell(f"{event}, {left:,} of {total:,} records left, {self.kills} kills so far")
                     await self._befall(event, rng, work)
+                    self.to_come -= 1
                 await self._finish(lag)
             finally:
+                brake.cancel()
                 for worker in self.workers:
                     worker.kill()
         self.tell(f"done: {self.kills} kills, which cut off {self.transactions_cut} transactions")
         assert self.kills == sum(KILLS[event] for event in self.events)
         assert self.transactions_cut > 0, "no kill came while a transaction was open"
+
+    async def _hold_back(self, lag: LagWatch, total: int) -> None:
+        """Have who is at work stand still for moments while more of the work than of the events is over.
+
+        A quick machine would be through before the last event.
+        """
+        while self.to_come:
+            fair = total * (2 * self.to_come - 1) // (2 * len(self.events))
+            if sum((await lag.lag()).values()) < fair:
+                held = [worker for worker in self.workers if worker.process.poll() is None and partitions_of(worker)]
+                for worker in held:
+                    worker.process.send_signal(signal.SIGSTOP)
+                try:
+                    await asyncio.sleep(HELD_S)
+                finally:
+                    for worker in held:
+                        worker.process.send_signal(signal.SIGCONT)
+            await asyncio.sleep(POLL_S)
 
     async def _finish(self, lag: LagWatch) -> None:
         await lag.wait_until(0, self.workers)
