@@ -173,11 +173,6 @@ class Settings:
         """The worker's own folder: by default one for each port, all under one ignored folder."""
         return self.given_data_dir or Path(".obol") / f"worker-{self.http_port}"
 
-    @property
-    def billing_live(self) -> bool:
-        """Whether dedicated windows are billed, and suspended orgs' deployments stopped (B20 to B22)."""
-        return self.billing_enabled and not self.billing_dry_run
-
     def kafka_client_options(self) -> dict[str, Any]:
         """Keyword arguments for any of aiokafka's clients: how to reach the cluster and prove oneself to it."""
         options: dict[str, Any] = {

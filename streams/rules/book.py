@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from streams.billing.minutes import floor_minute
-from streams.billing.prices import DISK_PROFILE, dedicated_profile, instance_profile
+from streams.billing.prices import DISK_PROFILE, instance_profile
 from streams.billing.windows import Window, WindowMeter
 from streams.lifecycle import deployment as deployments
 from streams.lifecycle import replica as replicas
@@ -124,11 +124,6 @@ class OrgBook:
         if owner.window is not None:
             windows.append(owner.window)
         return sorted(windows, key=_opened_at)
-
-    def profile(self, replica: Replica) -> str:
-        """The price profile of a replica's hardware (B1)."""
-        deployment = self.deployments[replica.deployment_id]
-        return dedicated_profile(deployment.gpu_type, deployment.gpu_count)
 
     def fresh_units(self) -> Counter[str]:
         """What `units` must equal at every tick: summed anew (I6).

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from streams.rules.context import Switches
 from streams.settings import LOCAL_BOOTSTRAP_SERVERS, SettingError, Settings
 
 DEFAULTS = {
@@ -14,7 +15,6 @@ DEFAULTS = {
     "croesus_host": None,
     "billing_enabled": False,
     "billing_dry_run": False,
-    "billing_live": False,
     "redis_url": None,
     "namespace": None,
     "partitions": 8,
@@ -129,17 +129,22 @@ def test_a_data_dir_that_is_a_file_is_wrong(tmp_path: Path) -> None:
         Settings.from_env({"OBOL_DATA_DIR": str(path)})
 
 
+def live(settings: Settings) -> bool:
+    """What the engine makes of the two switches."""
+    return Switches(settings.billing_enabled, settings.billing_dry_run).live
+
+
 def test_b20_billing_needs_the_croesus_host() -> None:
     with pytest.raises(SettingError, match=r"^CROESUS_HOST is unset while DEDICATED_BILLING_ENABLED is on; set it"):
         Settings.from_env({"DEDICATED_BILLING_ENABLED": "1"})
     settings = Settings.from_env({"DEDICATED_BILLING_ENABLED": "1", "CROESUS_HOST": "127.0.0.1:9092"})
-    assert settings.billing_live
+    assert live(settings)
 
 
 def test_b21_a_dry_run_is_not_live() -> None:
     env = {"DEDICATED_BILLING_ENABLED": "1", "DEDICATED_BILLING_DRY_RUN": "1", "CROESUS_HOST": "127.0.0.1:9092"}
-    assert not Settings.from_env(env).billing_live
-    assert not Settings.from_env({"DEDICATED_BILLING_DRY_RUN": "1"}).billing_live
+    assert not live(Settings.from_env(env))
+    assert not live(Settings.from_env({"DEDICATED_BILLING_DRY_RUN": "1"}))
 
 
 def test_the_croesus_host_is_one_of_the_servers() -> None:
