@@ -24,6 +24,7 @@ from streams.engine.shard import INPUTS, Commit, Shard
 from streams.engine.table import CHANGELOG_CONFIG, TABLES, RowTable
 from streams.engine.transport import BatchSchema, BatchTransport, InputTopic
 from streams.metrics import Metrics
+from streams.metrics.census import Censuses
 from streams.readmodel import ReadModel
 from streams.settings import EXIT_WRONG_SETTING, KafkaSecurity, SettingError, Settings
 from streams.web.mount import WebServer, follow, mount
@@ -79,9 +80,10 @@ class App(faust.App):
 
     def _open_views(self, settings: Settings) -> None:
         """Put the views on the web server, which starts next; the read model and the metrics follow commits."""
-        engine, summaries = self.engine, Summaries(self.engine)
+        engine, censuses = self.engine, Censuses(self.engine)
+        summaries = Summaries(engine, censuses)
         self.read_model = read_model = follow(engine, settings, summaries)
-        metrics = Metrics(engine, None if read_model is None else read_model.age_s)
+        metrics = Metrics(engine, censuses, None if read_model is None else read_model.age_s)
 
         def committed(shard: Shard, commit: Commit, seconds: float) -> None:
             rows = sum(map(len, commit.rows.values()))
@@ -94,6 +96,8 @@ class App(faust.App):
         engine.on_committed.append(committed)
         if read_model is not None:
             read_model.start()
+        if self.conf.web_enabled or read_model is not None:
+            self.add_future(censuses.keep_counting())
         if self.conf.web_enabled:
             mount(self.web, engine, settings, summaries, scrape=metrics.scrape, read_model=read_model)
 

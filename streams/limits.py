@@ -8,7 +8,6 @@ from typing import Final
 from schemas.base import MAX_DEPTH, MAX_VALUE_BYTES
 
 __all__ = [
-    "BALANCE_COVERS_S",
     "DAY_MS",
     "DEBT_LIMIT",
     "DEBT_MS",
@@ -51,9 +50,6 @@ START_TIMEOUT_MS: Final = 30 * MINUTE_MS
 
 MAX_INSTANCES: Final = 25
 """I5: instances of one org that are not destroyed."""
-
-BALANCE_COVERS_S: Final = HOUR_S
-"""I6: deploy and start need a balance that covers the org's whole burn for this long."""
 
 DEBT_MS: Final = DAY_MS
 """I8: how long a balance must have been 0 or less without a break before stopped instances are destroyed."""

@@ -88,13 +88,6 @@ class Figures(NamedTuple):
         """What B12 leaves over: 0, or an alarm."""
         return self.running_ms - self.billed_ms - self.pending_ms - self.forgiven_ms + self.overbilled_ms
 
-    def plus(self, other: "Figures") -> "Figures":
-        """Both added up, figure by figure."""
-        return Figures(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
-
-
-NO_FIGURES = Figures(0, 0, 0, 0, 0)
-
 
 def horizon(window: Window, now_ms: int) -> int:
     """How far `window` may be billed at `now_ms` (B3): whole minutes while open, to the millisecond once closed."""

@@ -4,7 +4,6 @@ Totals are exact: they are committed with each partition's position, and read of
 calls in here once a commit, never once a record.
 """
 
-import asyncio
 import time
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
@@ -13,17 +12,11 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Gauge, Histogram, Info, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 
-from streams.metrics.census import Census, count
+from streams.metrics.census import Census, Censuses
 from streams.metrics.collector import PartitionCollector
 from streams.metrics.source import Shard, Source
 
 __all__ = ["Metrics", "Shard", "Source"]
-
-CENSUS_PAUSE_S: Final = 1.0
-"""Rows are not counted anew before this has passed since the last count …"""
-
-CENSUS_SHARE: Final = 0.02
-"""… nor before the last count's own time is this share of what has passed: a million windows take seconds to count."""
 
 _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _DELAY_SECONDS: Final = (0.1, 0.5, 1, 2, 3, 5, 10, 30, 60, 300, 3_600)
@@ -41,18 +34,18 @@ class Metrics:
     def __init__(
         self,
         source: Source,
+        censuses: Censuses,
         redis_age_s: Callable[[], float | None] | None = None,
         now_s: Callable[[], float] = time.time,
     ) -> None:
         self.registry = CollectorRegistry()
         self._source = source
+        self._censuses = censuses
         self._redis_age_s = redis_age_s
         self._now_s = now_s
-        self._census: dict[int, Census] = {}
+        self._told: dict[int, Census] = {}
         self._read: dict[int, int] = {}
-        self._count_again_s = 0.0
-        self._counting = asyncio.Lock()
-        self.registry.register(PartitionCollector(source, self._census))
+        self.registry.register(PartitionCollector(source, self._told))
         ProcessCollector(registry=self.registry)
         Info("obol", "The version that runs.", registry=self.registry).info({"version": _version()})
         self._commit_seconds = Histogram(
@@ -100,31 +93,14 @@ class Metrics:
 
     async def scrape(self, accept: str = "") -> tuple[bytes, str]:
         """Everything as text in the format that the `Accept` header prefers, with its content type."""
-        await self._take_census()
+        told = {shard.partition: await self._censuses.of(shard) for shard in self._source.shards() if shard.ready}
+        self._told.clear()
+        self._told.update(told)
         if self._redis_age_s is not None:
             age_s = self._redis_age_s()
             self._redis_age.set(float("nan") if age_s is None else age_s)
         encode, content_type = choose_encoder(accept)
         return encode(self.registry), content_type
-
-    async def _take_census(self) -> None:
-        """Count the rows anew when the last count is old or a partition has come; everything else goes on meanwhile."""
-        async with self._counting:
-            shards = {shard.partition: shard for shard in self._source.shards() if shard.ready}
-            for gone in self._census.keys() - shards.keys():
-                del self._census[gone]
-            started_s = time.monotonic()
-            old = started_s >= self._count_again_s
-            for partition, shard in shards.items():
-                if not old and partition in self._census:
-                    continue
-                census = Census()
-                for _ in count(shard, self._source, census):
-                    await asyncio.sleep(0)
-                self._census[partition] = census
-            if old:
-                ended_s = time.monotonic()
-                self._count_again_s = ended_s + max(CENSUS_PAUSE_S, (ended_s - started_s) / CENSUS_SHARE)
 
     def _sizes(self, name: str, documentation: str) -> Histogram:
         return Histogram(name, documentation, buckets=_SIZES, registry=self.registry)

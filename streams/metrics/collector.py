@@ -86,7 +86,7 @@ def _add_state(gauges: Gauges, shard: Shard) -> None:
 def _add_census(gauges: Gauges, partition: str, census: Census) -> None:
     for word, number in census.windows.items():
         _add(gauges, families.WINDOWS, (partition, word), number)
-    for field, ms in zip(Figures._fields, census.figures, strict=True):
+    for field, ms in zip(Figures._fields, census.sums, strict=True):
         _add(gauges, families.WINDOW_SECONDS, (partition, field.removesuffix("_ms")), ms)
     _add(gauges, families.UNEXPLAINED_SECONDS, (partition,), census.unexplained_ms)
     _add(gauges, families.UNEXPLAINED_WINDOWS, (partition,), census.unexplained_windows)

@@ -11,6 +11,7 @@ from streams.billing.prices import DISK_PROFILE, PriceRecord
 from streams.billing.windows import WindowMeter
 from streams.lifecycle.deployment import DeploymentStatus
 from streams.lifecycle.instance import InstanceState
+from streams.metrics.census import Censuses
 from streams.rules.book import OrgBook
 from streams.rules.rows import Deployment, Instance, Replica
 from streams.web import explain as explaining
@@ -52,7 +53,7 @@ class Site(Frame):
         read_model: ReadModel | None = None,
     ) -> None:
         super().__init__(source, render, token)
-        self.summaries = summaries or Summaries(source)
+        self.summaries = summaries or Summaries(source, Censuses(source))
         self._lookup = lookup or NoLookup()
         self._history = History(self._lookup)
         self._orders = Orders()

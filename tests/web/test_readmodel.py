@@ -11,6 +11,7 @@ from urllib.parse import urlsplit, urlunsplit
 import pytest
 from redis import asyncio as redis
 
+from streams.metrics.census import Censuses
 from streams.readmodel import ReadModel
 from streams.web.summary import Summaries
 from tests.unit.web.support import Serving, Worker, World, serving
@@ -125,7 +126,7 @@ async def setting(redis_url: str) -> AsyncIterator[Setting]:
     model: ReadModel | None = None
     try:
         worker = Worker(world, "")
-        summaries = Summaries(worker)
+        summaries = Summaries(worker, Censuses(worker))
         model = ReadModel(url, namespace, world.partitions, worker.shards, summaries.own)
         async with serving(world, read_model=model, summaries=summaries) as (served,):
             worker.own_url = served.url
@@ -256,7 +257,13 @@ async def test_another_owner_takes_the_copy_over(redis_url: str) -> None:
         worker = Worker(other, "other")
         other.owners = dict.fromkeys(range(3), "other")
         here.world.owners = dict.fromkeys(range(3), "other")
-        model = ReadModel(here.model.url, here.model.namespace, other.partitions, worker.shards, Summaries(worker).own)
+        model = ReadModel(
+            here.model.url,
+            here.model.namespace,
+            other.partitions,
+            worker.shards,
+            Summaries(worker, Censuses(worker)).own,
+        )
         try:
             model.start()
 

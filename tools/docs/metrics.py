@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streams.billing.prices import Prices
 from streams.metrics import Metrics, families
-from streams.metrics.census import CONDITIONS
+from streams.metrics.census import CONDITIONS, Censuses
 from streams.rules.context import Switches
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class _Nothing:
 
 def metrics_page() -> str:
     """The page."""
-    registry = Metrics(_Nothing(), redis_age_s=lambda: None).registry
+    registry = Metrics(_Nothing(), Censuses(_Nothing()), redis_age_s=lambda: None).registry
     labels = {family.name: family.all_labels for family in (*families.COUNTERS.values(), *families.GAUGES)}
     labels["obol"] = ("version",)
     rows = []

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from streams.metrics import Metrics
+from streams.metrics.census import Censuses
 from tests.unit.metrics.test_metrics import Source
 from tests.unit.web.support import World
 from tools.console import ROOT
@@ -41,7 +42,8 @@ def test_a_change_is_seen_and_brought_up_to_date(tmp_path: Path) -> None:
 
 def known_series() -> set[str]:
     """Every name that a query may use."""
-    registry = Metrics(Source(World(partitions=1)), redis_age_s=lambda: None).registry
+    source = Source(World(partitions=1))
+    registry = Metrics(source, Censuses(source), redis_age_s=lambda: None).registry
     suffixes = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "info": ("_info",), "gauge": ("",)}
     return {family.name + suffix for family in registry.collect() for suffix in suffixes[family.type]}
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from streams.metrics import Metrics, census, families
+from streams.metrics import Metrics, families
+from streams.metrics.census import CONDITIONS, Censuses
 from streams.rules.context import Switches
 from tests.unit.web.support import FakeShard, World
 
@@ -55,9 +56,14 @@ def samples(text: str) -> dict[tuple[str, ...], float]:
     }
 
 
+def metrics_of(world: World, **options: Any) -> Metrics:
+    source = Source(world)
+    return Metrics(source, Censuses(source), **options)
+
+
 async def scraped(world: World, metrics: Metrics | None = None) -> dict[tuple[str, ...], float]:
     """What a worker with all partitions of `world` tells."""
-    body, content_type = await (metrics or Metrics(Source(world))).scrape()
+    body, content_type = await (metrics or metrics_of(world)).scrape()
     assert content_type.startswith("text/plain")
     return samples(body.decode())
 
@@ -139,7 +145,7 @@ async def test_windows_stand_under_one_condition_each() -> None:
     told = await scraped(world)
     assert summed(told, "obol_windows", "open") == 1
     assert summed(told, "obol_windows", "paused") == 2
-    assert sum(summed(told, "obol_windows", condition) for condition in census.CONDITIONS) == 3
+    assert sum(summed(told, "obol_windows", condition) for condition in CONDITIONS) == 3
     assert summed(told, "obol_replicas", "running") == 3
     assert summed(told, "obol_replicas", "failed") == 0
     assert summed(told, "obol_deployments", "created") == 1
@@ -170,7 +176,7 @@ async def test_held_windows_say_why(switches: Switches, priced: bool, condition:
     world.tick("12:01")
     told = await scraped(world)
     assert summed(told, "obol_windows", condition) == 1
-    assert sum(summed(told, "obol_windows", other) for other in census.CONDITIONS) == 1
+    assert sum(summed(told, "obol_windows", other) for other in CONDITIONS) == 1
 
 
 async def test_closed_with_something_left() -> None:
@@ -213,47 +219,17 @@ async def test_unexplained_time_of_two_windows_does_not_cancel_out() -> None:
 async def test_a_partition_that_left_is_not_told_of_any_more() -> None:
     world = World(partitions=2)
     world.deploy("12:00", "acme", "chat")
-    metrics = Metrics(Source(world))
+    metrics = metrics_of(world)
     assert ("obol_orgs", "0") in await scraped(world, metrics)
     world.all = world.all[1:]
     told = await scraped(world, metrics)
     assert not [key for key in told if key[1:2] == ("0",) and key[0] != "obol_commit_records_bucket"]
 
 
-async def test_a_partition_that_came_is_counted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.metrics.CENSUS_PAUSE_S", 3_600.0)
-    world = World(partitions=1)
-    metrics = Metrics(Source(world))
-    assert (await scraped(world, metrics))["obol_orgs", "0"] == 0
-    world.deploy("12:00", "acme", "chat")
-    # Not yet counted anew …
-    assert (await scraped(world, metrics))["obol_orgs", "0"] == 0
-    # … but what is new is.
-    world.all.append(FakeShard(1))
-    assert (await scraped(world, metrics))["obol_orgs", "1"] == 0
-
-
-async def test_counting_gives_way_and_agrees_whatever_the_slice(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(partitions=1)
-    world.price("11:00", "dedicated.h100.1x", "360")
-    for number in range(20):
-        world.deploy("12:00", f"org{number}", "chat", min_replicas=2)
-        world.healthy("12:00", f"org{number}", "chat-r1")
-        world.progress("12:03", f"org{number}", "chat-r1", "VM_CRASH")
-    whole = census.Census()
-    assert list(census.count(world.all[0], Source(world), whole)) == []
-    monkeypatch.setattr(census, "SLICE", 3)
-    sliced = census.Census()
-    assert len(list(census.count(world.all[0], Source(world), sliced))) > 10
-    assert sliced == whole
-    assert whole.orgs == 20
-    assert whole.replicas["failed"] == 20
-
-
 async def test_commits_and_ticks() -> None:
     world = World(partitions=1)
     shard = world.all[0]
-    metrics = Metrics(Source(world), now_s=lambda: 1_002.5)
+    metrics = metrics_of(world, now_s=lambda: 1_002.5)
     shard.counters["read", "execlet.heartbeats"] = 100
     metrics.committed(shard, seconds=0.03, rows=5, messages=2)
     shard.counters["read", "execlet.heartbeats"] = 160
@@ -279,20 +255,20 @@ async def test_redis_age() -> None:
     world = World(partitions=1)
     assert ("obol_redis_age_seconds",) not in await scraped(world)
     ages: list[float | None] = [1.5, None]
-    metrics = Metrics(Source(world), redis_age_s=lambda: ages.pop(0))
+    metrics = metrics_of(world, redis_age_s=lambda: ages.pop(0))
     assert (await scraped(world, metrics))["obol_redis_age_seconds",] == 1.5
     unknown = (await scraped(world, metrics))["obol_redis_age_seconds",]
     assert unknown != unknown  # noqa: PLR0124 - NaN
 
 
 async def test_openmetrics_for_who_prefers_it() -> None:
-    body, content_type = await Metrics(Source(World(partitions=1))).scrape("application/openmetrics-text")
+    body, content_type = await metrics_of(World(partitions=1)).scrape("application/openmetrics-text")
     assert content_type.startswith("application/openmetrics-text")
     assert body.endswith(b"# EOF\n")
 
 
 async def test_names_follow_prometheus_practice() -> None:
-    metrics = Metrics(Source(World(partitions=1)), redis_age_s=lambda: None)
+    metrics = metrics_of(World(partitions=1), redis_age_s=lambda: None)
     found = [family for family in metrics.registry.collect() if family.name.startswith("obol")]
     assert len(found) > 25
     for family in found:
