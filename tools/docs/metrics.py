@@ -25,8 +25,8 @@ with the partition from worker to worker. Where one moves, its series ends in on
 same number, so take `max by (partition, …)` before a sum, and `rate()` before either. Histograms begin anew with each
 process.
 
-Rows are counted (`obol_windows`, `obol_window_seconds`, `obol_replicas` …) when Prometheus asks, in slices, at most
-once a second, and more rarely where counting takes long, so that it never costs more than a fiftieth of the time.
+Rows are counted (`obol_windows`, `obol_window_seconds`, `obol_replicas` …) when Prometheus asks where a partition has
+few, up to a thousand; in the background where it has more, as often as a twentieth of one core allows.
 
 | metric | kind | labels | says |
 | --- | --- | --- | --- |
