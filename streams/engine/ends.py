@@ -27,15 +27,20 @@ class Ends:
 
     async def ends(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Give the offset after the last record of each (topic, partition). Raises `KafkaError`."""
-        asked = [TopicPartition(*partition) for partition in partitions]
-        found = await self._consumer.end_offsets(asked)
+        found = await self._consumer.end_offsets(self._named(partitions))
         return {(tp.topic, tp.partition): offset for tp, offset in found.items()}
 
     async def beginnings(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Give the offset of the first record that is still there of each (topic, partition). Raises `KafkaError`."""
-        asked = [TopicPartition(*partition) for partition in partitions]
-        found = await self._consumer.beginning_offsets(asked)
+        found = await self._consumer.beginning_offsets(self._named(partitions))
         return {(tp.topic, tp.partition): offset for tp, offset in found.items()}
+
+    def _named(self, partitions: Iterable[tuple[str, int]]) -> list[TopicPartition]:
+        asked = [TopicPartition(*partition) for partition in partitions]
+        # Named at once, the topics it does not yet know are found with one request; else each costs a retry's rest.
+        for topic in {tp.topic for tp in asked}:
+            self._consumer._client.add_topic(topic)  # noqa: SLF001
+        return asked
 
     async def stop(self) -> None:
         """Disconnect."""

@@ -253,6 +253,9 @@ class Engine:
                 if self.restored_to(topic, partition) < self._changelog_ends[topic, partition] - 1:
                     log.warning("%s partition %d is not yet restored; waiting on", topic, partition)
                     return
+        for shard in self.shards():
+            for _ in shard.unpack():
+                await asyncio.sleep(0)
         names = {self.settings.topic(topic): topic for topic in INPUTS}
         asked = [(name, partition) for name in names for partition in partitions]
         beginnings = await self._ends.beginnings(asked) if asked else {}

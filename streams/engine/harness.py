@@ -199,7 +199,7 @@ class ShardDriver:
         """Give the committed rows of a table, by `<org_id>/<row_id>`, read back from its changelogs."""
         reader = RowReader()
         return {
-            key.decode(): reader.read(table, value)
+            key.decode(): reader.read(table, key, value)
             for partition in range(self.partitions)
             for key, value in self._compacted(table, partition).items()
         }

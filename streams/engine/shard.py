@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from schemas.dead_letters import MAX_DEAD_LETTER_BYTES, DeadLetter
 from schemas.heartbeats import Heartbeat
 from schemas.times import MAX_TIME_MS
@@ -46,6 +48,9 @@ MAX_UNCOMMITTED_BYTES: Final = 32 * 1024 * 1024
 
 MAX_REROUTED_BYTES: Final = 512 * 1024
 """Of key and headers: a misplaced record with more could not be published again, so it is dead: `too_large`."""
+
+ROWS_AT_A_STRETCH: Final = 1_000
+"""So many restored rows are read before others get a turn: a few milliseconds."""
 
 _METERS: Final[dict[WindowMeter, UsageType]] = {
     WindowMeter.DEDICATED: "dedicated_inference_running",
@@ -155,6 +160,7 @@ class Shard:
         self.restore_total: int | None = None
         self.counters: dict[tuple[str, str], int] = {}
         self._reader = RowReader()
+        self._packed: dict[str, dict[bytes, bytes]] = {table: {} for table in TYPES}
         self._decision = Decision()
         self._outgoing: list[Outgoing] = []
         self._outgoing_bytes = 0
@@ -162,23 +168,46 @@ class Shard:
     # Rows
 
     def restore(self, table: str, key: bytes, value: bytes | None) -> None:
-        """Take one record of a changelog; `start` must follow. Raises `msgspec.MsgspecError` for no row of ours."""
+        """Take one record of a changelog; `unpack` or `start` must follow, for only the last of a row is read.
+
+        Raises `msgspec.MsgspecError` for what is no position.
+        """
         self.restored_rows += 1
         if table == positions.TABLE:
             self.position = Position() if value is None else decode_position(value)
         elif value is None:
+            self._packed[table].pop(key, None)
             self.book.forget(table, *self._reader.split(key))
         else:
-            self.book.restore(self._reader.read(table, value))
+            self._packed[table][key] = value
+
+    def unpack(self) -> Iterator[None]:
+        """Make rows of what was restored, giving way after every few. Raises `ShardError` for what is no row."""
+        for table, packed in self._packed.items():
+            for number, key in enumerate(list(packed), 1):
+                value = packed.pop(key, None)
+                if value is None:
+                    continue  # removed since, or unpacked for an assignment that has overtaken this one
+                try:
+                    self.book.restore(self._reader.read(table, key, value))
+                except (UnicodeDecodeError, msgspec.MsgspecError) as error:
+                    row = key.decode(errors="replace")
+                    msg = f"the row {row!r} of {table}, partition {self.partition}, can't be restored: {error}"
+                    raise ShardError(msg) from error
+                if number % ROWS_AT_A_STRETCH == 0:
+                    yield
 
     def start(self, beginnings: Mapping[str, int]) -> None:
         """Work from the rows as they are restored. `beginnings`: where each input's log starts, if not at 0.
 
-        Records that Kafka deleted before they were read are gone; that is told, as loudly as it can be.
+        Records that Kafka deleted before they were read are gone; that is told, as loudly as it can be. Raises
+        `ShardError`, as `unpack` does for what it left.
         """
         if self.uncommitted:
             msg = f"partition {self.partition} starts with work that is not committed"
             raise ShardError(msg)
+        for _ in self.unpack():
+            pass
         self.book.settle()
         offsets = dict(self.position.offsets)
         for topic, beginning in beginnings.items():

@@ -24,7 +24,7 @@ from streams.rules.charging import held
 FEW_ROWS: Final = 1_000
 """A partition with at most so many is counted whenever it is asked for; counting them takes a few milliseconds."""
 
-COUNTING_SHARE: Final = 0.05
+COUNTING_SHARE: Final = 0.02
 """Larger partitions are counted anew as often as this share of one core allows, …"""
 
 PAUSE_S: Final = 1.0

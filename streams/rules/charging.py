@@ -67,6 +67,7 @@ def _bill_each(turn: Turn, due: Sequence[Window], *, metered: bool) -> bool:
     """Bill those of `due` that have a price; returns whether any is now done."""
     charges, put = turn.decision.charges, turn.decision.put
     minute = floor_minute(turn.now)
+    owners = turn.rows.instances if metered else turn.rows.replicas
     priced: dict[str, bool] = {}
     done = False
     for window in due:
@@ -89,7 +90,7 @@ def _bill_each(turn: Turn, due: Sequence[Window], *, metered: bool) -> bool:
         else:
             done = bill(turn, window) or done
         if window.billed_until != before:
-            put(window if window.ended_at is not None else turn.rows.owner(window))
+            put(window if window.ended_at is not None else owners[window.owner_id])
     return done
 
 

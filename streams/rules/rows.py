@@ -75,11 +75,11 @@ class Replica:
     created_at: int
     fail_reason: FailReason | None = None
     last_health_check: int | None = None
-    window: Window | None = None
     windows_made: int = 0
     meter_free_at: int = 0
     changes_made: int = 0
     ended_at: int | None = None
+    window: Window | None = None
 
     @property
     def row_id(self) -> str:
@@ -128,7 +128,6 @@ class Instance:
     error_message: str | None = None
     stop_pending: bool = False
     ran: bool = False
-    window: Window | None = None
     gpu_windows_made: int = 0
     disk_windows_made: int = 0
     gpu_free_at: int = 0
@@ -136,6 +135,7 @@ class Instance:
     changes_made: int = 0
     ended_at: int | None = None
     orders: dict[Order, OrderCount] = field(default_factory=dict)
+    window: Window | None = None
 
     @property
     def row_id(self) -> str:

@@ -451,7 +451,7 @@ async def test_rows_that_cannot_be_read_end_the_worker_loudly(kafka_bootstrap: s
     await producer.stop()
     with Worker(installation, "--without-web") as worker:
         assert await asyncio.to_thread(worker.wait) == EXIT_FAULT
-        assert "replicas-changelog partition 0 can't be restored" in worker.tail(80)
+        assert "the row 'o/r' of replicas, partition 0, can't be restored: JSON is malformed" in worker.tail(80)
 
 
 async def test_the_wall_clock_writes_a_tick_to_each_partition_of_its_worker(

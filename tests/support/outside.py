@@ -130,7 +130,12 @@ class Outside:
         self._producer = AIOKafkaProducer(**common)
         self._admin = AIOKafkaAdminClient(**common)
         self._reader = AIOKafkaConsumer(**common, isolation_level="read_committed", enable_auto_commit=False)
-        self._ends = AIOKafkaConsumer(**common, isolation_level="read_uncommitted", enable_auto_commit=False)
+        self._ends = AIOKafkaConsumer(
+            **common,
+            isolation_level="read_uncommitted",
+            enable_auto_commit=False,
+            retry_backoff_ms=10,  # it rests so long for each topic that it does not know yet
+        )
         for client in (self._producer, self._admin, self._reader, self._ends):
             await client.start()
 

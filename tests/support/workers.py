@@ -18,6 +18,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import GroupCoordinatorNotAvailableError
 
+from streams.engine.ends import Ends
 from streams.settings import Settings
 from tools.console import ROOT
 from tools.leftovers import session_folder
@@ -163,13 +164,13 @@ class Installation:
 
     async def ends(self, tps: list[Any]) -> dict[Any, int]:
         """Where partitions end, transactions included whose markers are still on their way."""
-        consumer = AIOKafkaConsumer(bootstrap_servers=self.bootstrap, enable_auto_commit=False)
-        await consumer.start()
+        broker = Ends({"bootstrap_servers": self.bootstrap}, "test")
+        await broker.start()
         try:
-            found: dict[Any, int] = await consumer.end_offsets(tps)
+            found = await broker.ends(tps)
         finally:
-            await consumer.stop()
-        return found
+            await broker.stop()
+        return {tp: found[tp] for tp in tps}
 
     async def lag(self) -> dict[str, int]:
         """By topic: how many offsets the group has still to commit."""

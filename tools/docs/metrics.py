@@ -26,7 +26,7 @@ same number, so take `max by (partition, …)` before a sum, and `rate()` before
 process.
 
 Rows are counted (`obol_windows`, `obol_window_seconds`, `obol_replicas` …) when Prometheus asks where a partition has
-few, up to a thousand; in the background where it has more, as often as a twentieth of one core allows.
+few, up to a thousand; in the background where it has more, as often as a fiftieth of one core allows.
 
 | metric | kind | labels | says |
 | --- | --- | --- | --- |

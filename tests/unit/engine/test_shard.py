@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from typing import Any
 
 import pytest
@@ -12,9 +13,11 @@ from streams.billing.prices import Prices
 from streams.engine import shard as shards
 from streams.engine.harness import LogRecord, ShardDriver
 from streams.engine.position import KEY, TABLE, decode_position
+from streams.engine.rowcodec import encode_row
 from streams.engine.shard import REROUTED, Phase, Shard, ShardError
 from streams.limits import HOUR_MS, MINUTE_MS
 from streams.rules.context import Switches
+from streams.rules.rows import Answer, Org, row_key
 from topics.catalogue import ACCOUNTS, CLOCK, COMMANDS, DEAD_LETTERS, HEARTBEATS, PROGRESS, REPORTS, RESULTS, USAGE
 from topics.partitioner import partition_of
 
@@ -325,6 +328,59 @@ def test_records_deleted_before_they_were_read_are_told_of(caplog: pytest.LogCap
     shard.start({HEARTBEATS.name: 7})
     assert shard.merge.queues[HEARTBEATS.name].fetched == 7
     assert "execlet.heartbeats partition 0: the records from offset 1 to 6 were deleted" in caplog.text
+
+
+def org_row(org_id: str, **fields: Any) -> tuple[bytes, bytes]:
+    row = Org(org_id, **fields)
+    return row_key(row), encode_row(row)
+
+
+def test_of_a_row_the_last_that_was_restored_counts_and_a_removed_one_is_none() -> None:
+    shard = new_shard()
+    table = Answer.TABLE
+    for command_id, words in (("c1", "first"), ("c2", "gone"), ("c1", "last")):
+        row = Answer("acme", command_id, T0, words)
+        shard.restore(table, row_key(row), encode_row(row))
+    shard.restore(table, b"acme/c2", None)
+    assert shard.restored_rows == 4
+    shard.start({})
+    answers = shard.book.orgs["acme"].answers
+    assert {command_id: row.value for command_id, row in answers.items()} == {"c1": "last"}
+
+
+def test_rows_are_unpacked_a_few_at_a_time_and_may_go_on_coming_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streams.engine.shard.ROWS_AT_A_STRETCH", 2)
+    shard = new_shard()
+    for number in range(5):
+        shard.restore(Org.TABLE, *org_row(f"org{number}"))
+    overtaken = shard.unpack()
+    next(overtaken)
+    assert list(shard.book.orgs) == ["org0", "org1"]
+    # The partition is assigned anew: more is read, and all of it is unpacked once more, twice at a time.
+    shard.restore(Org.TABLE, *org_row("org0", suspended=True))
+    shard.restore(Answer.TABLE, b"org4/c", encode_row(Answer("org4", "c", T0, "words")))
+    shard.restore(Answer.TABLE, b"org4/c", None)
+    for _ in zip(shard.unpack(), overtaken, strict=False):
+        pass
+    shard.start({})
+    assert sorted(shard.book.orgs) == [f"org{number}" for number in range(5)]
+    assert shard.book.orgs["org0"].org.suspended
+    assert not shard.book.orgs["org4"].answers
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        (b"acme/acme", b"{}", "the row 'acme/acme' of orgs, partition 0, can't be restored: Expected `array`"),
+        (b"acme", b"[]", "the row 'acme' of orgs, partition 0, can't be restored: b'acme' is not the key of a row"),
+        (b"\xff/\xff", b"[]", "of orgs, partition 0, can't be restored: 'utf-8' codec can't decode byte 0xff"),
+    ],
+)
+def test_what_is_no_row_is_named(key: bytes, value: bytes, words: str) -> None:
+    shard = new_shard()
+    shard.restore(Org.TABLE, key, value)
+    with pytest.raises(ShardError, match=re.escape(words)):
+        shard.start({})
 
 
 def test_counters_are_as_of_the_last_commit() -> None:
