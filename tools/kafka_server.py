@@ -57,26 +57,51 @@ class KafkaServer(Server):
         _java()
         _jars()
 
+    def settings(self) -> dict[str, str]:
+        """Broker settings that depend on the ports."""
+        controller = f"{LOOPBACK}:{self.port + 1}"
+        return {
+            "controller.quorum.voters": f"1@{controller}",
+            "listeners": f"PLAINTEXT://{self.address(self.port)},CONTROLLER://{controller}",
+            "advertised.listeners": f"PLAINTEXT://{self.address(self.port)}",
+        }
+
+    def format_arguments(self) -> Sequence[str]:
+        """More arguments for formatting an empty data folder: none."""
+        return ()
+
     def prepare(self) -> Sequence[str]:
         """Fetch the jars where they are missing, write the configuration, format an empty data folder."""
         java = _java()
         jars = _jars()
         data = self.folder / "data"
         config = self.folder / "server.properties"
-        controller = f"{LOOPBACK}:{self.port + 1}"
+        settings = self.settings() | {"log.dirs": str(data)}
         config.write_text(
-            (_CONFIG / "server.properties").read_text(encoding="utf-8") + f"\ncontroller.quorum.voters=1@{controller}\n"
-            f"listeners=PLAINTEXT://{self.address(self.port)},CONTROLLER://{controller}\n"
-            f"advertised.listeners=PLAINTEXT://{self.address(self.port)}\n"
-            f"log.dirs={data}\n",
+            "\n".join(
+                (
+                    (_CONFIG / "server.properties").read_text(encoding="utf-8"),
+                    *(f"{name}={value}" for name, value in settings.items()),
+                    "",
+                )
+            ),
             encoding="utf-8",
         )
         base = [java, f"-Dlog4j2.configurationFile={_CONFIG / 'log4j2.properties'}", "-cp", f"{jars}/*"]
         if not (data / "meta.properties").exists():
             cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
             format_data = [*base, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", str(config)]
-            run(format_data, f"{self.title}: formatting its data folder", self.folder / "format.log")
+            run(
+                [*format_data, *self.format_arguments()],
+                f"{self.title}: formatting its data folder",
+                self.folder / "format.log",
+            )
         return [base[0], "-Xms256m", "-Xmx512m", *base[1:], "kafka.Kafka", str(config)]
+
+
+def java_home() -> Path:
+    """Folder of the Java that runs the broker; its other programs are in `bin`."""
+    return Path(_java()).resolve().parent.parent
 
 
 def _java_version(java: str) -> int:

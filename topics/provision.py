@@ -11,6 +11,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
 from topics.catalogue import TOPICS, Timestamps, TopicSpec
+from topics.login import why_refused
 
 DEADLINE_S: Final = 60.0
 
@@ -78,11 +79,13 @@ def new_topic(spec: TopicSpec, settings: ProvisionSettings) -> NewTopicSpec:
 async def provision(settings: ProvisionSettings, *, deadline_s: float = DEADLINE_S) -> None:
     """Make every topic of the catalogue that is missing, and check the others. Any number of workers may do so at once.
 
-    Raises `ProvisionError`; also when the topics are not all there after `deadline_s` seconds.
+    Raises `ProvisionError`: at once where the cluster refuses the login, and when the topics are not all there after
+    `deadline_s` seconds.
     """
-    admin = AIOKafkaAdminClient(**settings.kafka_client_options())
+    options = settings.kafka_client_options()
+    admin = AIOKafkaAdminClient(**options)
     try:
-        await _connect(admin, deadline_s)
+        await _connect(admin, options, deadline_s)
         await ensure_topics(admin, [new_topic(spec, settings) for spec in TOPICS.values()], deadline_s=deadline_s)
     finally:
         await admin.close()
@@ -128,7 +131,7 @@ async def ensure_topics(
         await asyncio.sleep(_POLL_S)
 
 
-async def _connect(admin: AIOKafkaAdminClient, deadline_s: float) -> None:
+async def _connect(admin: AIOKafkaAdminClient, options: dict[str, Any], deadline_s: float) -> None:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + deadline_s
     next_word = loop.time() + _PROGRESS_S
@@ -136,6 +139,8 @@ async def _connect(admin: AIOKafkaAdminClient, deadline_s: float) -> None:
         try:
             await admin.start()
         except (KafkaError, OSError) as error:
+            if (refusal := await why_refused(options)) is not None:
+                raise ProvisionError(refusal) from error
             now = loop.time()
             if now >= deadline:
                 msg = (

@@ -6,12 +6,13 @@ import time
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaConnectionError, KafkaError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from streams.cli.failure import Failure, told_of_kafka
 from streams.settings import Settings
+from topics.login import why_refused
 
 Result = TypeVar("Result")
 
@@ -56,4 +57,7 @@ def run(work: Coroutine[Any, Any, Result]) -> Result:
     try:
         return asyncio.run(work)
     except KafkaError as error:
-        raise Failure(told_of_kafka(error, settings().bootstrap_servers)) from error
+        refusal = None
+        if isinstance(error, KafkaConnectionError):
+            refusal = asyncio.run(why_refused(settings().kafka_client_options()))
+        raise Failure(refusal or told_of_kafka(error, settings().bootstrap_servers)) from error

@@ -1,0 +1,122 @@
+"""A cluster that asks for a login over TLS: `KAFKA_SECURITY_PROTOCOL`, `KAFKA_SASL_*`, `KAFKA_SSL_*` (contract)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import TYPE_CHECKING
+from urllib.request import Request, urlopen
+
+import pytest
+
+from streams.cli.failure import EXIT_FAILED
+from streams.limits import MINUTE_MS
+from streams.settings import EXIT_WRONG_SETTING
+from tests.support.secured import PASSWORD, USER, SecuredKafkaServer
+from tests.support.workers import Installation, Sent, Worker
+from tests.unit.cli.obol import obol
+from tools.leftovers import session_folder
+from tools.server import free_ports
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PROFILE = "dedicated.h100.1x"
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[SecuredKafkaServer]:
+    server = SecuredKafkaServer(session_folder() / "secured", free_ports(SecuredKafkaServer.neighbouring_ports))
+    server.start()
+    yield server
+    server.remove()
+
+
+def login(broker: SecuredKafkaServer, mechanism: str, password: str = PASSWORD) -> dict[str, str]:
+    return {
+        "KAFKA_BOOTSTRAP_SERVERS": broker.secured,
+        "CROESUS_HOST": broker.secured,
+        "KAFKA_SECURITY_PROTOCOL": "SASL_SSL",
+        "KAFKA_SASL_MECHANISM": mechanism,
+        "KAFKA_SASL_USERNAME": USER,
+        "KAFKA_SASL_PASSWORD": password,
+        "KAFKA_SSL_CAFILE": str(broker.certificate),
+    }
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+async def test_a_minute_is_billed_and_explained(broker: SecuredKafkaServer, mechanism: str) -> None:
+    installation = Installation(broker.address(broker.port), f"secured-{mechanism.lower()}", partitions=2)
+    start = (int(time.time() * 1_000) // MINUTE_MS - 60) * MINUTE_MS
+
+    def at(topic: str, minutes: int, key: str, **value: object) -> Sent:
+        place = installation.place(topic, "acme")
+        return Sent(topic, start + minutes * MINUTE_MS, key.encode(), json.dumps(value).encode(), place)
+
+    create = {"type": "create_deployment", "deployment_id": "chat", "model": "m", "gpu_type": "h100", "gpu_count": 1}
+    healthy = {"event_id": "e1", "replica_id": "chat-r1", "status": "RUNNING", "message": "healthy"}
+    # The worker comes first: it makes the topics, too, with the login that it was given.
+    with Worker(installation, **login(broker, mechanism)) as worker:
+        await asyncio.to_thread(worker.wait_for, "are at work")
+        await installation.send(
+            [
+                at("croesus.prices", 0, PROFILE, profile=PROFILE, price="60", currency="JPY"),
+                at("user.commands", 1, "acme", command_id="c1", org_id="acme", **create),
+                at("execlet.progress", 2, "acme", org_id="acme", **healthy),
+                at("obol.clock", 3, "", type="tick"),
+            ],
+            transactional_id=f"the-test-{mechanism}",
+        )
+        await installation.wait_until_caught_up([worker])
+        (usage,) = [json.loads(record.value or b"") for record in await installation.read("croesus.usage")]
+        assert (usage["replica_id"], usage["duration_ms"]) == ("chat-r1", MINUTE_MS)
+        request = Request(  # noqa: S310 - our own worker
+            f"{worker.url}/orgs/acme/explain/{usage['id']}", headers={"Accept": "application/json"}
+        )
+        explained = await asyncio.to_thread(lambda: json.load(urlopen(request, timeout=30)))  # noqa: S310 - as above
+        # It is looked up in Kafka, by the views' own login.
+        assert (explained["usage"]["topic"], explained["usage"]["offset"]) == ("croesus.usage", 0)
+        assert await asyncio.to_thread(worker.stop) == 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (
+            {"KAFKA_SASL_PASSWORD": "guessed"},
+            "refuses the login of obol (Authentication failed: Invalid username or password); correct KAFKA_SASL_USER",
+        ),
+        (
+            {"KAFKA_SASL_MECHANISM": "SCRAM-SHA-256"},
+            "takes no login by SCRAM-SHA-256; correct KAFKA_SASL_MECHANISM or KAFKA_SECURITY_PROTOCOL",
+        ),
+        ({"KAFKA_SSL_CAFILE": ""}, "name the authority that signed it in KAFKA_SSL_CAFILE"),
+    ],
+    ids=["password", "mechanism", "authority"],
+)
+def test_who_is_turned_away_is_told_why_in_one_line(
+    broker: SecuredKafkaServer, wrong: dict[str, str], words: str
+) -> None:
+    installation = Installation(broker.address(broker.port), "secured-wrong", partitions=2)
+    environ = {name: value for name, value in (login(broker, "PLAIN") | wrong).items() if value}
+    with Worker(installation, **environ) as worker:
+        assert worker.wait() == EXIT_WRONG_SETTING
+        (line,) = [line for line in worker.tail(100).splitlines() if words in line]
+        assert broker.secured in line
+
+
+async def test_the_command_line_logs_in_too(
+    broker: SecuredKafkaServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    installation = Installation(broker.address(broker.port), "secured-by-hand", partitions=2)
+    for name, value in (installation.environment | login(broker, "PLAIN")).items():
+        monkeypatch.setenv(name, value)
+    made = await asyncio.to_thread(obol, capsys, "topics", "create")
+    assert (made.code, made.err) == (0, "")
+    monkeypatch.setenv("KAFKA_SASL_PASSWORD", "guessed")
+    refused = await asyncio.to_thread(obol, capsys, "topics", "list")
+    assert refused.code == EXIT_FAILED
+    assert f"{broker.secured} refuses the login of obol" in refused.err
