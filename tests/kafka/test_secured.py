@@ -37,8 +37,8 @@ def broker() -> Iterator[SecuredKafkaServer]:
 
 def login(broker: SecuredKafkaServer, mechanism: str, password: str = PASSWORD) -> dict[str, str]:
     return {
-        "KAFKA_BOOTSTRAP_SERVERS": broker.secured,
-        "CROESUS_HOST": broker.secured,
+        "KAFKA_BOOTSTRAP_SERVERS": broker.with_password,
+        "CROESUS_HOST": broker.with_password,
         "KAFKA_SECURITY_PROTOCOL": "SASL_SSL",
         "KAFKA_SASL_MECHANISM": mechanism,
         "KAFKA_SASL_USERNAME": USER,
@@ -47,9 +47,21 @@ def login(broker: SecuredKafkaServer, mechanism: str, password: str = PASSWORD) 
     }
 
 
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
-async def test_a_minute_is_billed_and_explained(broker: SecuredKafkaServer, mechanism: str) -> None:
-    installation = Installation(broker.address(broker.port), f"secured-{mechanism.lower()}", partitions=2)
+def certificate(broker: SecuredKafkaServer) -> dict[str, str]:
+    return {
+        "KAFKA_BOOTSTRAP_SERVERS": broker.with_certificate,
+        "CROESUS_HOST": broker.with_certificate,
+        "KAFKA_SECURITY_PROTOCOL": "SSL",
+        "KAFKA_SSL_CAFILE": str(broker.certificate),
+        "KAFKA_SSL_CERTFILE": str(broker.client_certificate),
+        "KAFKA_SSL_PASSWORD": PASSWORD,
+    }
+
+
+@pytest.mark.parametrize("way", ["PLAIN", "SCRAM-SHA-512", "certificate"])
+async def test_a_minute_is_billed_and_explained(broker: SecuredKafkaServer, way: str) -> None:
+    environ = certificate(broker) if way == "certificate" else login(broker, way)
+    installation = Installation(broker.address(broker.port), f"secured-{way.lower()}", partitions=2)
     start = (int(time.time() * 1_000) // MINUTE_MS - 60) * MINUTE_MS
 
     def at(topic: str, minutes: int, key: str, **value: object) -> Sent:
@@ -59,7 +71,7 @@ async def test_a_minute_is_billed_and_explained(broker: SecuredKafkaServer, mech
     create = {"type": "create_deployment", "deployment_id": "chat", "model": "m", "gpu_type": "h100", "gpu_count": 1}
     healthy = {"event_id": "e1", "replica_id": "chat-r1", "status": "RUNNING", "message": "healthy"}
     # The worker comes first: it makes the topics, too, with the login that it was given.
-    with Worker(installation, **login(broker, mechanism)) as worker:
+    with Worker(installation, **environ) as worker:
         await asyncio.to_thread(worker.wait_for, "are at work")
         await installation.send(
             [
@@ -68,7 +80,7 @@ async def test_a_minute_is_billed_and_explained(broker: SecuredKafkaServer, mech
                 at("execlet.progress", 2, "acme", org_id="acme", **healthy),
                 at("obol.clock", 3, "", type="tick"),
             ],
-            transactional_id=f"the-test-{mechanism}",
+            transactional_id=f"the-test-{way}",
         )
         await installation.wait_until_caught_up([worker])
         (usage,) = [json.loads(record.value or b"") for record in await installation.read("croesus.usage")]
@@ -105,7 +117,7 @@ def test_who_is_turned_away_is_told_why_in_one_line(
     with Worker(installation, **environ) as worker:
         assert worker.wait() == EXIT_WRONG_SETTING
         (line,) = [line for line in worker.tail(100).splitlines() if words in line]
-        assert broker.secured in line
+        assert broker.with_password in line
 
 
 async def test_the_command_line_logs_in_too(
@@ -119,4 +131,4 @@ async def test_the_command_line_logs_in_too(
     monkeypatch.setenv("KAFKA_SASL_PASSWORD", "guessed")
     refused = await asyncio.to_thread(obol, capsys, "topics", "list")
     assert refused.code == EXIT_FAILED
-    assert f"{broker.secured} refuses the login of obol" in refused.err
+    assert f"{broker.with_password} refuses the login of obol" in refused.err

@@ -13,56 +13,102 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 USER = "obol"
-PASSWORD = "let me in"  # noqa: S105 - of a broker that lives as long as a test
-_STORE_PASSWORD = "keystore"  # noqa: S105 - the same
+PASSWORD = "let-me-in"  # noqa: S105 - of a broker that lives as long as a test
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
 class SecuredKafkaServer(KafkaServer):
-    """Two ports above the plain listener is one for SASL_SSL: PLAIN and SCRAM-SHA-512, user `USER`."""
+    """Above the plain listener and the controller is one for SASL_SSL, with PLAIN and SCRAM-SHA-512, and one for SSL.
+
+    The first wants the password of `USER`, the second the client's certificate.
+    """
 
     title: ClassVar[str] = "Kafka broker with logins"
-    neighbouring_ports: ClassVar[int] = 3
+    neighbouring_ports: ClassVar[int] = 4
 
     @property
-    def secured(self) -> str:
+    def with_password(self) -> str:
         """Address for those who log in."""
         return f"{LOOPBACK}:{self.port + 2}"
+
+    @property
+    def with_certificate(self) -> str:
+        """Address for those who show a certificate."""
+        return f"{LOOPBACK}:{self.port + 3}"
 
     @property
     def certificate(self) -> Path:
         """The broker's certificate, which has signed itself, as PEM."""
         return self.folder / "broker.pem"
 
+    @property
+    def client_certificate(self) -> Path:
+        """A client's certificate and its key, which opens with `PASSWORD`, as PEM."""
+        return self.folder / "client-with-key.pem"
+
     def settings(self) -> dict[str, str]:
-        """The plain broker's, and a second listener."""
+        """The plain broker's, and two listeners more."""
         found = super().settings()
-        found["listeners"] += f",SECURED://{self.secured}"
-        found["advertised.listeners"] += f",SECURED://{self.secured}"
-        scoped = "listener.name.secured"
+        more = f",LOGIN://{self.with_password},MUTUAL://{self.with_certificate}"
+        found["listeners"] += more
+        found["advertised.listeners"] += more
+        protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", "LOGIN": "SASL_SSL", "MUTUAL": "SSL"}
+        login = "listener.name.login"
         return found | {
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURED:SASL_SSL",
-            f"{scoped}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
-            f"{scoped}.plain.sasl.jaas.config": f'{_PLAIN} required user_{USER}="{PASSWORD}";',
-            f"{scoped}.scram-sha-512.sasl.jaas.config": f"{_SCRAM} required;",
-            f"{scoped}.ssl.keystore.type": "PKCS12",
-            f"{scoped}.ssl.keystore.location": str(self._make_keystore()),
-            f"{scoped}.ssl.keystore.password": _STORE_PASSWORD,
+            "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
+            f"{login}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+            f"{login}.plain.sasl.jaas.config": f'{_PLAIN} required user_{USER}="{PASSWORD}";',
+            f"{login}.scram-sha-512.sasl.jaas.config": f"{_SCRAM} required;",
+            "listener.name.mutual.ssl.client.auth": "required",
+            **self._stores("keystore", self._make_broker_certificate()),
+            **self._stores("truststore", self._make_client_certificate()),
         }
 
     def format_arguments(self) -> Sequence[str]:
         """The user of SCRAM is kept in the cluster's metadata."""
         return (f"--add-scram=SCRAM-SHA-512=[name={USER},password={PASSWORD}]",)
 
-    def _make_keystore(self) -> Path:
-        store = self.folder / "broker.p12"
-        keytool = str(java_home() / "bin" / "keytool")
-        common = ["-keystore", str(store), "-storepass", _STORE_PASSWORD, "-alias", "broker"]
-        pair = ["-keyalg", "EC", "-dname", "CN=broker", "-ext", f"SAN=ip:{LOOPBACK}", "-ext", "bc=ca:true"]
-        for command in (
-            [keytool, "-genkeypair", "-storetype", "PKCS12", *common, *pair],
-            [keytool, "-exportcert", "-rfc", "-file", str(self.certificate), *common],
-        ):
-            subprocess.run(command, check=True, capture_output=True)
+    @staticmethod
+    def _stores(kind: str, path: Path) -> dict[str, str]:
+        return {f"ssl.{kind}.type": "PKCS12", f"ssl.{kind}.location": str(path), f"ssl.{kind}.password": PASSWORD}
+
+    def _make_broker_certificate(self) -> Path:
+        store = self._make_pair("broker", "-ext", f"SAN=ip:{LOOPBACK}")
+        self._export(store, self.certificate)
         return store
+
+    def _make_client_certificate(self) -> Path:
+        """Returns the store of those that the broker trusts."""
+        store, alone, trusted = self._make_pair("client"), self.folder / "client.pem", self.folder / "trusted.p12"
+        self._export(store, alone)
+        _keytool("-importcert", "-noprompt", "-file", alone, "-alias", "client", *_store(trusted))
+        password = f"pass:{PASSWORD}"
+        _run(
+            *("openssl", "pkcs12", "-in", store, "-passin", password),
+            *("-out", self.client_certificate, "-passout", password),
+        )
+        return trusted
+
+    def _make_pair(self, name: str, *extensions: str) -> Path:
+        store = self.folder / f"{name}.p12"
+        _keytool(
+            "-genkeypair", "-keyalg", "EC", "-dname", f"CN={name}", "-ext", "bc=ca:true", *extensions, *_store(store)
+        )
+        return store
+
+    @staticmethod
+    def _export(store: Path, to: Path) -> None:
+        _keytool("-exportcert", "-rfc", "-file", to, *_store(store))
+
+
+def _store(path: Path) -> tuple[str | Path, ...]:
+    return ("-keystore", path, "-storetype", "PKCS12", "-storepass", PASSWORD)
+
+
+def _keytool(*arguments: str | Path) -> None:
+    _run(java_home() / "bin" / "keytool", *arguments)
+
+
+def _run(*command: str | Path) -> None:
+    subprocess.run(command, check=True, capture_output=True)
