@@ -66,6 +66,10 @@ class KafkaServer(Server):
             "advertised.listeners": f"PLAINTEXT://{self.address(self.port)}",
         }
 
+    def cluster_id(self) -> str:
+        """Id that an empty data folder is formatted for: a new one."""
+        return new_cluster_id()
+
     def format_arguments(self) -> Sequence[str]:
         """More arguments for formatting an empty data folder: none."""
         return ()
@@ -89,14 +93,19 @@ class KafkaServer(Server):
         )
         base = [java, f"-Dlog4j2.configurationFile={_CONFIG / 'log4j2.properties'}", "-cp", f"{jars}/*"]
         if not (data / "meta.properties").exists():
-            cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-            format_data = [*base, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", str(config)]
+            format_data = [*base, "kafka.tools.StorageTool", "format", "-c", str(config)]
+            format_data.append(f"--cluster-id={self.cluster_id()}")
             run(
                 [*format_data, *self.format_arguments()],
                 f"{self.title}: formatting its data folder",
                 self.folder / "format.log",
             )
         return [base[0], "-Xms256m", "-Xmx512m", *base[1:], "kafka.Kafka", str(config)]
+
+
+def new_cluster_id() -> str:
+    """Make up an id, as Kafka writes them."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
 def java_home() -> Path:

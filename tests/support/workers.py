@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import GroupCoordinatorNotAvailableError
+from aiokafka.errors import KafkaError
 
 from streams.engine.ends import Ends
 from streams.settings import Settings
@@ -211,8 +211,10 @@ class LagWatch:
         settings = self._installation.settings
         try:
             committed = await self._admin.list_consumer_group_offsets(settings.app_id)
-        except GroupCoordinatorNotAvailableError:
-            # A new broker makes its offsets topic when the first group asks.
+        except KafkaError as error:
+            # A new broker makes its offsets topic when the first group asks; and one that was asked may be lost.
+            if not error.retriable:
+                raise
             committed = {}
         behind = dict.fromkeys(APPLIED, 0)
         for tp, end in self._ends.items():

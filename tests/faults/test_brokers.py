@@ -1,0 +1,113 @@
+"""Brokers are lost, one after the other, while workers are at work: what comes out is as if none had been."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sim.fleet import timeline
+from streams.engine.fatal import EXIT_FAULT, EXIT_FENCED
+from streams.engine.harness import ShardDriver
+from streams.limits import HOUR_MS, MINUTE_MS
+from tests.support.brokers import BROKERS, Broker, cluster
+from tests.support.workers import POLL_S, Installation, LagWatch, Sent, Worker
+from topics.catalogue import OUTBOUND
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = [pytest.mark.kafka, pytest.mark.faults]
+
+PARTITIONS = 4
+HOURS = 1.5
+DEADLINE_S = 120.0
+
+
+def fleet(installation: Installation, start_ms: int) -> Iterator[Sent]:
+    for record in timeline(23, 12, 400, start_ms, HOURS, instances=12, partitions=PARTITIONS, duplicates=0.05):
+        partition = record.partition
+        if partition is None:
+            partition = installation.place(record.topic, record.key or "")
+        key = None if record.key is None else record.key.encode()
+        yield Sent(record.topic, record.timestamp_ms, key, record.value, partition)
+
+
+class Supervised:
+    """Two workers; one that ends with a fault is started again, as whoever runs Obol would."""
+
+    def __init__(self, installation: Installation) -> None:
+        self._installation = installation
+        self.workers = [Worker(installation, "--without-web") for _ in range(2)]
+
+    def signal(self, number: int) -> None:
+        for worker in self.workers:
+            if worker.process.poll() is None:
+                worker.process.send_signal(number)
+
+    async def until_left(self, behind: int) -> int:
+        """Wait until at most so many offsets are left; how many are."""
+        end_s = time.monotonic() + DEADLINE_S
+        async with LagWatch(self._installation) as watch:
+            while (left := sum((await watch.lag()).values())) > behind:
+                assert time.monotonic() < end_s, f"{left} left\n" + "".join(map(Worker.tail, self.workers))
+                for at, worker in enumerate(self.workers):
+                    if (code := worker.process.poll()) is not None:
+                        assert code in {EXIT_FAULT, EXIT_FENCED}, worker.tail()
+                        self.workers[at] = Worker(self._installation, "--without-web")
+                await asyncio.sleep(POLL_S)
+            return left
+
+
+async def test_each_broker_is_lost_once_and_the_bill_is_the_same(namespace: str) -> None:
+    with cluster() as brokers:
+        bootstrap = ",".join(broker.address(broker.port) for broker in brokers)
+        own = {"OBOL_REPLICATION": str(BROKERS), "CROESUS_HOST": brokers[0].address(brokers[0].port)}
+        installation = Installation(bootstrap, namespace, PARTITIONS, own)
+        await installation.provision()
+        start_ms = int(time.time() * 1000) // MINUTE_MS * MINUTE_MS - 3 * HOUR_MS
+        records = list(fleet(installation, start_ms))
+        driver = ShardDriver(partitions=PARTITIONS)
+        for topic, at_ms, key, value, partition in records:
+            driver.send(topic, value, at_ms, key, partition)
+        driver.run()
+
+        supervised = Supervised(installation)
+        try:
+            for worker in supervised.workers:
+                await asyncio.to_thread(worker.wait_for, "are at work")
+            # As many minutes to each broker. All of a part comes at once, so that no record of it is late.
+            parts = [
+                [record for record in records if int((record.timestamp - start_ms) / HOUR_MS / HOURS * BROKERS) == part]
+                for part in range(BROKERS + 1)
+            ]
+            parts[BROKERS - 1] += parts.pop()
+            for broker, part in zip(brokers, parts, strict=True):
+                await lose(broker, part, installation, supervised)
+            for worker in supervised.workers:
+                assert await asyncio.to_thread(worker.stop) == 0
+        finally:
+            for worker in supervised.workers:
+                worker.kill()
+
+        for spec in OUTBOUND:
+            found = sorted(
+                (r.partition, r.timestamp, r.key or b"", r.value) for r in await installation.read(spec.name)
+            )
+            expected = sorted((r.partition, r.timestamp, r.key or b"", r.value) for r in driver.records(spec.name))
+            assert found == expected, spec.name
+
+
+async def lose(broker: Broker, part: list[Sent], installation: Installation, supervised: Supervised) -> None:
+    """`broker` is killed in the middle of `part`, which is then finished without it; it comes back at the end."""
+    supervised.signal(signal.SIGSTOP)
+    await installation.send(part, transactional_id=f"the-test-{broker.port}")
+    supervised.signal(signal.SIGCONT)
+    left = await supervised.until_left(len(part) * 3 // 4)
+    assert left > 0, "all was done before the broker was lost"
+    broker.kill()
+    await supervised.until_left(0)
+    await asyncio.to_thread(broker.start)
