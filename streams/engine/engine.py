@@ -305,12 +305,14 @@ class Engine:
         self._committers[message.partition].restored_to[table] = max(known, fetch.end - 1)
 
     async def _tell_progress(self) -> None:
-        read_before, still_s = 0, 0.0
+        read_before, done_before, still_s = 0, 0, 0.0
         while True:
             await asyncio.sleep(_PROGRESS_S)
             restoring = [shard for shard in self.by_partition.values() if not shard.ready]
             read = sum(shard.restored_rows for shard in restoring)
-            still_s = still_s + _PROGRESS_S if restoring and read == read_before else 0.0
+            done = read + sum(shard.unpacked_rows for shard in restoring)
+            still_s = still_s + _PROGRESS_S if restoring and done == done_before else 0.0
+            done_before = done
             if still_s >= STUCK_S:
                 partitions = [shard.partition for shard in restoring]
                 end_process(f"partitions {partitions} are not restored, and nothing was read for {still_s:g} s")

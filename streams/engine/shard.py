@@ -130,8 +130,8 @@ class Shard:
     """One partition: its book, its place in its inputs, and what waits to be committed.
 
     `partitions` is how many the installation has; `patience_s` as in `Merge`; `retention_ms` as in `Book`.
-    `restored_rows` of `restore_total` (None: not yet known) changelog records were read back. `counters`: the
-    position's counts as of the last commit, by kind and detail.
+    `restored_rows` of `restore_total` (None: not yet known) changelog records were read back, and `unpacked_rows` rows
+    made of them. `counters`: the position's counts as of the last commit, by kind and detail.
     """
 
     def __init__(
@@ -157,6 +157,7 @@ class Shard:
         self.position = Position()
         self.phase = Phase.RESTORING
         self.restored_rows = 0
+        self.unpacked_rows = 0
         self.restore_total: int | None = None
         self.counters: dict[tuple[str, str], int] = {}
         self._reader = RowReader()
@@ -194,6 +195,7 @@ class Shard:
                     row = key.decode(errors="replace")
                     msg = f"the row {row!r} of {table}, partition {self.partition}, can't be restored: {error}"
                     raise ShardError(msg) from error
+                self.unpacked_rows += 1
                 if number % ROWS_AT_A_STRETCH == 0:
                     yield
 
