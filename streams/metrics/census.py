@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
+from weakref import WeakKeyDictionary
 
 from streams.billing.windows import Figures, Held, Window, figures
 from streams.lifecycle.deployment import DeploymentStatus
@@ -29,6 +30,9 @@ COUNTING_SHARE: Final = 0.02
 
 PAUSE_S: Final = 1.0
 """… and not before this has passed."""
+
+FAULT_PAUSE_S: Final = 60.0
+"""A partition that could not be counted is tried again after this long, or when someone asks."""
 
 MOST_ALARMS: Final = 20
 
@@ -92,40 +96,45 @@ class Census:
             if window.org_id in self.alarms or len(self.alarms) < MOST_ALARMS:
                 self.alarms[window.org_id] = self.alarms.get(window.org_id, 0) + unexplained_ms
 
+    def add_entities(self, book: OrgBook) -> None:
+        """Count an org and what it has, but for the windows."""
+        self.orgs += 1
+        self.suspended_orgs += book.org.suspended
+        self.deployments.update(row.status.value for row in book.deployments.values())
+        self.replicas.update(row.status.value for row in book.replicas.values())
+        self.instances.update(row.state.value for row in book.instances.values())
+        self.rows += 1 + len(book.deployments) + len(book.replicas) + len(book.instances) + len(book.closed)
+
 
 def counting(shard: Shard, source: Source) -> Iterator[Census]:
     """Count all rows of `shard`, giving way after every few; the census is whole once this has ended.
 
-    Rows may change in between: each window is judged at one instant, the sum of them is of nearly one.
+    An org's entities are counted at one instant, and its windows are those that it has then; each of them is judged
+    when its turn comes, so their sum is of nearly that instant.
     """
     census = Census(shard.as_of)
+    left = FEW_ROWS
     for book in list(shard.book.orgs.values()):
-        census.orgs += 1
-        census.suspended_orgs += book.org.suspended
-        for _ in _counting_org(book, source, census):
-            census.rows += 1
-            if census.rows % FEW_ROWS == 0:
+        census.add_entities(book)
+        left -= 1
+        for window in _windows(book):
+            census.add(window, source)
+            left -= 1
+            if left <= 0:
                 yield census
+                left = FEW_ROWS
+        if left <= 0:
+            yield census
+            left = FEW_ROWS
     yield census
 
 
-def _counting_org(book: OrgBook, source: Source, census: Census) -> Iterator[None]:
-    for deployment in list(book.deployments.values()):
-        census.deployments[deployment.status.value] += 1
-        yield
-    for replica in list(book.replicas.values()):
-        census.replicas[replica.status.value] += 1
-        if replica.window is not None:
-            census.add(replica.window, source)
-        yield
-    for instance in list(book.instances.values()):
-        census.instances[instance.state.value] += 1
-        if instance.window is not None:
-            census.add(instance.window, source)
-        yield
-    for window in list(book.closed.values()):
-        census.add(window, source)
-        yield
+def _windows(book: OrgBook) -> list[Window]:
+    return [
+        *book.closed.values(),
+        *(row.window for row in book.replicas.values() if row.window is not None),
+        *(row.window for row in book.instances.values() if row.window is not None),
+    ]
 
 
 def condition(window: Window, source: Source, as_of_ms: int) -> str:
@@ -136,48 +145,71 @@ def condition(window: Window, source: Source, as_of_ms: int) -> str:
     return "open" if window.ended_at is None else "closed_unfinished"
 
 
+@dataclass(slots=True)
+class _Known:
+    """The last census of a shard, how long it took, and when the next is due by the clock that only rises."""
+
+    census: Census | None = None
+    cost_s: float = 0.0
+    due_s: float = 0.0
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def wants_count(self) -> bool:
+        """There is none, or it is so small that it is taken anew each time."""
+        return self.census is None or self.census.rows <= FEW_ROWS
+
+
 class Censuses:
-    """The last census of each of this worker's partitions."""
+    """The last census of each of this worker's partitions. A shard that leaves takes its own with it."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._last: dict[int, tuple[Shard, Census]] = {}
-        self._spent_s = 0.0
+        self._known: WeakKeyDictionary[Shard, _Known] = WeakKeyDictionary()
 
     async def of(self, shard: Shard) -> Census:
         """Give the census of `shard`, which is ready: a new one if it is small, or was never counted; else the last."""
-        return await self._count(shard) if self._wants_count(shard) else self._last[shard.partition][1]
+        known = self._known_of(shard)
+        if known.wants_count:
+            async with known.lock:
+                # Who was first may have counted it for all who waited.
+                if known.wants_count:
+                    await self._count(shard, known)
+        if known.census is None:
+            msg = f"partition {shard.partition} could not be counted"
+            raise RuntimeError(msg)
+        return known.census
 
     async def keep_counting(self) -> None:
-        """Count large partitions anew, until cancelled. What was just restored is counted before anybody asks."""
+        """Count large partitions anew, until cancelled. One that was just restored is counted within `PAUSE_S`."""
         while True:
-            shards = {shard.partition: shard for shard in self._source.shards() if shard.ready}
-            self._last = {partition: last for partition, last in self._last.items() if partition in shards}
-            self._spent_s = 0.0
-            for partition, shard in shards.items():
-                if self._wants_count(shard) or self._last[partition][1].rows > FEW_ROWS:
-                    try:
-                        await self._count(shard)
-                    except Exception:
-                        # The count is there for people to look at: no fault of it may stop a bill. They see it, too.
-                        log.exception("partition %d can't be counted", partition)
-                        self._last.pop(partition, None)
-            await asyncio.sleep(max(PAUSE_S, self._spent_s / COUNTING_SHARE))
+            for shard in [shard for shard in self._source.shards() if shard.ready]:
+                known = self._known_of(shard)
+                small = known.census is not None and known.census.rows <= FEW_ROWS
+                if small or time.monotonic() < known.due_s:
+                    continue
+                try:
+                    async with known.lock:
+                        await self._count(shard, known)
+                except Exception:
+                    # The count is there for people to look at: no fault of it may stop a bill. They see it, too.
+                    log.exception("partition %d can't be counted", shard.partition)
+                    known.census, known.due_s = None, time.monotonic() + FAULT_PAUSE_S
+            await asyncio.sleep(PAUSE_S)
 
-    def _wants_count(self, shard: Shard) -> bool:
-        """Whether its last census would not do: it is small enough to be counted each time, or has none."""
-        of_shard, census = self._last.get(shard.partition, (None, None))
-        return census is None or of_shard is not shard or census.rows <= FEW_ROWS
+    def _known_of(self, shard: Shard) -> _Known:
+        return self._known.setdefault(shard, _Known())
 
-    async def _count(self, shard: Shard) -> Census:
-        census, counts = Census(None), counting(shard, self._source)
+    async def _count(self, shard: Shard, known: _Known) -> None:
+        census, cost_s, counts = Census(None), 0.0, counting(shard, self._source)
         while True:
             started_s = time.perf_counter()
             found = next(counts, None)
-            self._spent_s += time.perf_counter() - started_s
+            cost_s += time.perf_counter() - started_s
             if found is None:
                 break
             census = found
             await asyncio.sleep(0)
-        self._last[shard.partition] = (shard, census)
-        return census
+        known.census, known.cost_s = census, cost_s
+        # All partitions together have the share, so each rests for the cost of all.
+        known.due_s = time.monotonic() + sum(one.cost_s for one in self._known.values()) / COUNTING_SHARE

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -36,6 +38,18 @@ def worker_of(world: World) -> Worker:
     return Worker(world, "")
 
 
+def counts_noted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The partitions that are counted from now on, one entry a count."""
+    counted: list[int] = []
+
+    def noted(shard: Shard, source: Source) -> Iterator[Census]:
+        counted.append(shard.partition)
+        return counting(shard, source)
+
+    monkeypatch.setattr(census, "counting", noted)
+    return counted
+
+
 @asynccontextmanager
 async def kept_counting(censuses: Censuses) -> AsyncIterator[None]:
     task = asyncio.create_task(censuses.keep_counting())
@@ -61,11 +75,12 @@ def test_counting_gives_way_and_agrees_whatever_the_slice(monkeypatch: pytest.Mo
     [whole] = counting(world.all[0], source)
     monkeypatch.setattr(census, "FEW_ROWS", 3)
     slices = list(counting(world.all[0], source))
-    assert len(slices) > 20
+    # An org and its one window count as two: after every second org, and at the end.
+    assert len(slices) == 11
     assert slices[-1] == whole
     assert (whole.orgs, whole.suspended_orgs) == (20, 0)
-    # Of each org: a deployment, two replicas, and the closed window of the one that failed.
-    assert whole.rows == 80
+    # Of each org: its own row, a deployment, two replicas, and the closed window of the one that failed.
+    assert whole.rows == 100
     assert (whole.replicas["failed"], whole.replicas["running"]) == (20, 0)
     # 12:00 to 12:03, of which only the 90 s that the last health check covers are owed (B3); no tick has come.
     assert whole.sums == [20 * 180_000, 0, 20 * 90_000, 20 * 90_000, 0]
@@ -87,6 +102,33 @@ def test_alarms_name_the_first_orgs_and_what_each_has_unexplained(monkeypatch: p
     [whole] = counting(world.all[0], worker_of(world))
     assert whole.alarms == {"acme": 12, "beta": 12}
     assert (whole.unexplained_ms, whole.unexplained_windows) == (36, 6)
+
+
+def test_orgs_that_have_nothing_else_give_way_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(census, "FEW_ROWS", 3)
+    world = World(partitions=1)
+    for number in range(10):
+        world.balance("12:00", f"org{number}", "100")
+    slices = list(counting(world.all[0], worker_of(world)))
+    assert len(slices) == 4
+    assert (slices[-1].rows, slices[-1].orgs) == (10, 10)
+
+
+def test_a_window_that_closes_during_the_count_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(census, "FEW_ROWS", 2)
+    world = World(partitions=1)
+    world.price("11:00", "dedicated.h100.1x", "360")
+    world.deploy("12:00", "acme", "chat", min_replicas=6)
+    for number in range(1, 7):
+        world.healthy("12:00", "acme", f"chat-r{number}")
+    counts = counting(world.all[0], worker_of(world))
+    next(counts)
+    # One was counted by now; all of them close, and are to be billed 90 s each.
+    for number in range(1, 7):
+        world.progress("12:03", "acme", f"chat-r{number}", "VM_CRASH")
+    *_, whole = counts
+    assert whole.windows.total() == 6
+    assert (whole.windows["open"], whole.windows["closed_unfinished"], whole.open_windows) == (1, 5, 1)
 
 
 async def test_a_small_partition_is_counted_whenever_it_is_asked_for() -> None:
@@ -128,19 +170,46 @@ async def test_what_was_restored_is_counted_before_anybody_asks(monkeypatch: pyt
     world = crashed_fleet(4)
     shard = world.all[0]
     shard.ready = False
-    counted: list[Shard] = []
-
-    def noted(shard: Shard, source: Source) -> Iterator[Census]:
-        counted.append(shard)
-        return counting(shard, source)
-
-    monkeypatch.setattr(census, "counting", noted)
+    counted = counts_noted(monkeypatch)
     censuses = Censuses(worker_of(world))
     async with kept_counting(censuses):
         await asyncio.sleep(0)
         assert counted == []
         shard.ready = True
         await until(lambda: bool(counted), "a count of the partition that became ready")
+
+
+async def test_a_small_one_is_left_alone_until_someone_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(census, "PAUSE_S", 0.0)
+    world = World(partitions=1)
+    counted = counts_noted(monkeypatch)
+    censuses = Censuses(worker_of(world))
+    async with kept_counting(censuses):
+        await until(lambda: bool(counted), "the first count")
+        for _ in range(100):
+            await asyncio.sleep(0)
+    assert len(counted) == 1
+    await censuses.of(world.all[0])
+    assert len(counted) == 2
+
+
+async def test_many_who_ask_at_once_share_one_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(census, "FEW_ROWS", 3)
+    world = crashed_fleet(4)
+    counted = counts_noted(monkeypatch)
+    censuses = Censuses(worker_of(world))
+    first, *others = await asyncio.gather(*(censuses.of(world.all[0]) for _ in range(5)))
+    assert len(counted) == 1
+    assert all(other is first for other in others)
+
+
+async def test_a_partition_that_left_is_let_go_of() -> None:
+    world = World(partitions=1)
+    censuses = Censuses(worker_of(world))
+    await censuses.of(world.all[0])
+    left = weakref.ref(world.all.pop())
+    gc.collect()
+    assert left() is None
 
 
 async def test_another_shard_of_the_same_partition_is_counted_anew(monkeypatch: pytest.MonkeyPatch) -> None:
