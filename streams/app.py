@@ -21,7 +21,7 @@ from yarl import URL
 from streams.engine.engine import Engine
 from streams.engine.fatal import end_process, guarded, leave_within
 from streams.engine.shard import INPUTS, Commit, Shard
-from streams.engine.table import CHANGELOG_CONFIG, TABLES, RowTable
+from streams.engine.table import TABLES, RowTable, changelog_config
 from streams.engine.transport import BatchSchema, BatchTransport, InputTopic
 from streams.metrics import Metrics
 from streams.metrics.census import Censuses
@@ -265,7 +265,7 @@ async def _provision_changelogs(settings: Settings, changelog: Callable[[str], s
                     name=changelog(table),
                     partitions=settings.partitions,
                     replication=settings.replication,
-                    config=CHANGELOG_CONFIG,
+                    config=changelog_config(settings.replication),
                 )
                 for table in TABLES
             ],

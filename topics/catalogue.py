@@ -69,8 +69,13 @@ class TopicSpec:
             "retention.ms": str(retention_ms),
             "message.timestamp.type": self.timestamp_type(timestamps),
             "max.message.bytes": str(_MAX_MESSAGE_BYTES),
-            "min.insync.replicas": str(max(1, replication - 1)),
+            "min.insync.replicas": str(min_in_sync(replication)),
         }
+
+
+def min_in_sync(replication: int) -> int:
+    """How many copies must be stored before a write counts: one may be away."""
+    return max(1, replication - 1)
 
 
 _BY_ORG: Final = "`org_id`; it decides the partition"

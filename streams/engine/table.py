@@ -9,6 +9,7 @@ from faust.types import TP, EventT
 from streams.engine import position as positions
 from streams.engine.rowcodec import TYPES
 from streams.engine.transport import BatchSchema
+from topics.catalogue import min_in_sync
 
 if TYPE_CHECKING:
     from streams.engine.engine import Engine
@@ -16,15 +17,19 @@ if TYPE_CHECKING:
 TABLES: Final = (*TYPES, positions.TABLE)
 """Every table: one for each type of row, and the positions."""
 
-CHANGELOG_CONFIG: Final = {
-    "cleanup.policy": "compact",
-    # Restoring reads what is not yet compacted, so that is kept small; the last segment never is.
-    "segment.bytes": str(16 * 1024 * 1024),
-    "segment.ms": str(600_000),
-    "min.cleanable.dirty.ratio": "0.1",
-    "max.compaction.lag.ms": str(3_600_000),
-    "message.timestamp.type": "CreateTime",
-}
+
+def changelog_config(replication: int) -> dict[str, str]:
+    """Kafka's settings for a changelog with so many copies: rows are stored as safely as what is sent beside them."""
+    return {
+        "cleanup.policy": "compact",
+        # Restoring reads what is not yet compacted, so that is kept small; the last segment never is.
+        "segment.bytes": str(16 * 1024 * 1024),
+        "segment.ms": str(600_000),
+        "min.cleanable.dirty.ratio": "0.1",
+        "max.compaction.lag.ms": str(3_600_000),
+        "message.timestamp.type": "CreateTime",
+        "min.insync.replicas": str(min_in_sync(replication)),
+    }
 
 
 class RowTable(faust.Table):
