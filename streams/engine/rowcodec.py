@@ -2,9 +2,9 @@
 
 A record's key holds the row's ids, `<org_id>/<row_id>`; its value is a JSON array of the other fields in their order,
 which is part of the format: a new field comes last and has a default, which rows written before it get. A row that may
-have an open window is a pair, itself and the window or null; the window leaves out what the row says anyway. So a
-running replica takes a third of the bytes of an object with every name and id, and a tick writes, and a restart reads,
-one for each.
+have an open window is a pair, itself and the window or null, and `window` stays the last field of its type; the window
+leaves out what the row says anyway. So a running replica takes a third of the bytes of an object with every name and
+id, and a tick writes, and a restart reads, one for each.
 
 A million rows may be in memory, so what comes back shares its strings: an org's id is one object in all its rows.
 """

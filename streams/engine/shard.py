@@ -161,7 +161,7 @@ class Shard:
         self.restore_total: int | None = None
         self.counters: dict[tuple[str, str], int] = {}
         self._reader = RowReader()
-        self._packed: dict[str, dict[bytes, bytes]] = {table: {} for table in TYPES}
+        self._packed = _nothing_packed()
         self._decision = Decision()
         self._outgoing: list[Outgoing] = []
         self._outgoing_bytes = 0
@@ -210,6 +210,8 @@ class Shard:
             raise ShardError(msg)
         for _ in self.unpack():
             pass
+        # An emptied dict keeps the memory of what was in it.
+        self._packed = _nothing_packed()
         self.book.settle()
         offsets = dict(self.position.offsets)
         for topic, beginning in beginnings.items():
@@ -442,6 +444,10 @@ class Shard:
             offsets=moves,
             notes=decision.notes,
         )
+
+
+def _nothing_packed() -> dict[str, dict[bytes, bytes]]:
+    return {table: {} for table in TYPES}
 
 
 def _written(decision: Decision) -> dict[str, list[tuple[bytes, bytes | None]]]:

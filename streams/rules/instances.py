@@ -10,7 +10,7 @@ from streams.rules import changes
 from streams.rules.book import instance_units
 from streams.rules.charging import close_window, settle
 from streams.rules.context import Turn
-from streams.rules.rows import Instance, OrderCount
+from streams.rules.rows import NEVER_SENT, Instance, OrderCount
 
 ORDERS_TOPIC = "host.orders"
 
@@ -65,10 +65,8 @@ def apply_trigger(
 
 def send_order(turn: Turn, instance: Instance, order: Order) -> None:
     """Tell the host; the order's n never starts anew, its attempt does with each entry into the state it serves."""
-    count = instance.orders.setdefault(order, OrderCount())
-    count.sent += 1
-    count.attempt += 1
-    count.last_minute = floor_minute(turn.now)
+    last = instance.orders.get(order, NEVER_SENT)
+    count = instance.orders[order] = OrderCount(last.sent + 1, last.attempt + 1, floor_minute(turn.now))
     turn.decision.put(instance)
     message = HostOrder.model_construct(
         order_id=f"{instance.instance_id}:{order}:{count.sent}",
@@ -141,7 +139,8 @@ def _enter(
         # From error to error the hour of I9 runs on.
         instance.entered_at = turn.now
     if state in SERVES:
-        instance.orders.setdefault(SERVES[state], OrderCount()).attempt = 0
+        order = SERVES[state]
+        instance.orders[order] = instance.orders.get(order, NEVER_SENT)._replace(attempt=0)
     if state is InstanceState.RUNNING:
         instance.ran = True
         instance.gpus_held = True

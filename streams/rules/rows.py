@@ -4,7 +4,7 @@ Each is one record of its table's changelog, under the key `<org_id>/<row_id>`. 
 """
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from streams.billing.windows import Window
 from streams.lifecycle.deployment import DeploymentStatus
@@ -92,13 +92,15 @@ class Replica:
         return self.window.last_health_check if self.window is not None else self.last_health_check
 
 
-@dataclass(slots=True, eq=False)
-class OrderCount:
+class OrderCount(NamedTuple):
     """How often an order was sent: `sent` in all (its id's n), `attempt` since its state was entered, and when last."""
 
-    sent: int = 0
-    attempt: int = 0
-    last_minute: int = 0
+    sent: int
+    attempt: int
+    last_minute: int
+
+
+NEVER_SENT = OrderCount(0, 0, 0)
 
 
 @dataclass(slots=True, eq=False)

@@ -72,6 +72,11 @@ def test_there_is_an_example_of_every_type() -> None:
     assert list(TYPES.values()) == list(ROW_TYPES)
 
 
+@pytest.mark.parametrize("owner", [Replica, Instance])
+def test_an_owners_window_is_its_last_field(owner: Any) -> None:
+    assert [field.name for field in fields(owner)].index("window") == len(fields(owner)) - 1
+
+
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.TABLE)
 def test_a_row_comes_back_as_it_was(row: Row) -> None:
     again = RowReader().read(row.TABLE, row_key(row), encode_row(row))
@@ -111,6 +116,16 @@ def test_an_open_window_says_nothing_that_its_owners_row_says() -> None:
 def test_a_row_written_before_it_had_its_last_fields_gets_their_defaults() -> None:
     got: Any = RowReader().read("replicas", b"o/d-r1", b'[["d","pending",5],null]')
     assert plain(got) == plain(Replica("o", "d-r1", "d", ReplicaStatus.PENDING, 5))
+
+
+def test_an_order_count_of_a_later_version_is_refused() -> None:
+    instance = Instance("o", "i", InstanceState.CREATING, "f", "a100", 1, 50, "ssh", "img", True, T0, T0)
+    instance.orders[Order.CREATE] = OrderCount(1, 1, T0)
+    written = encode_row(instance)
+    assert b'{"create":[1,1,%d]}' % T0 in written
+    later = written.replace(b'{"create":[1,1,', b'{"create":[1,1,9,')
+    with pytest.raises(msgspec.MsgspecError):
+        RowReader().read("instances", b"o/i", later)
 
 
 @pytest.mark.parametrize(
