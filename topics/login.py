@@ -1,47 +1,79 @@
 """Why a cluster turns us away: aiokafka's clients log it, but what they raise only says that they can't connect."""
 
 import ssl
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from aiokafka.conn import create_conn
 from aiokafka.errors import IllegalSaslStateError, KafkaError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
+from aiokafka.protocol.metadata import MetadataRequest
 
 _TIMEOUT_MS: Final = 5_000
 
+# OpenSSL's X509_V_ERR_…, as `SSLCertVerificationError.verify_code` has them.
+_HAS_EXPIRED: Final = 10
+_ANOTHER_NAME: Final = frozenset((62, 64))
 
-async def why_refused(client_options: dict[str, Any]) -> str | None:
-    """Knock at each bootstrap server until one says why it lets nobody in: a line with the mend.
 
-    None where one lets us in, or none says anything, as where no broker answers.
+class Refusal(NamedTuple):
+    """What is wrong, with the mend, in a line. `is_certain`: asking again would be of no use."""
+
+    words: str
+    is_certain: bool
+
+
+async def why_refused(client_options: dict[str, Any]) -> Refusal | None:
+    """Knock at each bootstrap server; None where one lets us in, or none answers.
+
+    `client_options` are the address and security that aiokafka's clients take.
     """
     options = dict(client_options)
+    refusals = []
     for server in options.pop("bootstrap_servers"):
-        host, _, port = server.rpartition(":")
         try:
-            connection = await create_conn(host.strip("[]"), int(port), request_timeout_ms=_TIMEOUT_MS, **options)
-        except SaslAuthenticationFailed as error:
-            return (
-                f"{server} refuses the login of {options.get('sasl_plain_username')} ({_told(error)}); "
-                "correct KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD"
-            )
-        except (UnsupportedSaslMechanismError, IllegalSaslStateError):
-            return (
-                f"{server} takes no login by {options.get('sasl_mechanism')}; "
-                "correct KAFKA_SASL_MECHANISM or KAFKA_SECURITY_PROTOCOL"
-            )
-        except ssl.SSLCertVerificationError as error:
-            return (
-                f"the certificate of {server} is not trusted ({error.verify_message}); "
-                "name the authority that signed it in KAFKA_SSL_CAFILE"
-            )
-        except ssl.SSLError as error:
-            return f"{server} does not speak TLS as asked ({error.reason}); correct KAFKA_SECURITY_PROTOCOL"
-        except (KafkaError, OSError, TimeoutError):
+            refusal = await _knock(server, options)
+        except (OSError, TimeoutError):
             continue
-        connection.close()
-        return None
+        if refusal is None:
+            return None
+        refusals.append(refusal)
+    return max(refusals, key=lambda refusal: refusal.is_certain, default=None)
+
+
+async def _knock(server: str, options: dict[str, Any]) -> Refusal | None:
+    """Log in and ask for something, which is when a broker that wants a login hangs up. `OSError`: nobody is there."""
+    host, _, port = server.rpartition(":")
+    try:
+        connection = await create_conn(host.strip("[]"), int(port), request_timeout_ms=_TIMEOUT_MS, **options)
+        try:
+            await connection.send(MetadataRequest([]))
+        finally:
+            connection.close()
+    except SaslAuthenticationFailed as error:
+        user, told = options.get("sasl_plain_username"), error.args[0] if error.args else "no reason given"
+        mend = "correct KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD"
+        return Refusal(f"{server} refuses the login of {user} ({told}); {mend}", is_certain=True)
+    except (UnsupportedSaslMechanismError, IllegalSaslStateError):
+        mend = "correct KAFKA_SASL_MECHANISM or KAFKA_SECURITY_PROTOCOL"
+        return Refusal(f"{server} takes no login by {options.get('sasl_mechanism')}; {mend}", is_certain=True)
+    except ssl.SSLError as error:
+        return _tls(server, error)
+    except (KafkaError, ConnectionResetError, ConnectionAbortedError) as error:
+        if isinstance(error.__cause__, ssl.SSLError):
+            return _tls(server, error.__cause__)
+        protocol = options.get("security_protocol")
+        words = f"{server} hangs up on us without a word; does it want another KAFKA_SECURITY_PROTOCOL than {protocol}?"
+        return Refusal(words, is_certain=False)
     return None
 
 
-def _told(error: KafkaError) -> str:
-    return str(error.args[0]) if error.args else type(error).__name__
+def _tls(server: str, error: ssl.SSLError) -> Refusal:
+    if not isinstance(error, ssl.SSLCertVerificationError):
+        mend = "correct KAFKA_SSL_CERTFILE or KAFKA_SECURITY_PROTOCOL"
+        return Refusal(f"{server} agrees on no TLS with us ({error.reason}); {mend}", is_certain=True)
+    if error.verify_code in _ANOTHER_NAME:
+        mend = "name it in KAFKA_BOOTSTRAP_SERVERS as its certificate does, or set KAFKA_SSL_CHECK_HOSTNAME=0"
+    elif error.verify_code == _HAS_EXPIRED:
+        mend = "renew it at the broker"
+    else:
+        mend = "name the authority that signed it in KAFKA_SSL_CAFILE"
+    return Refusal(f"the certificate of {server} can't be trusted ({error.verify_message}); {mend}", is_certain=True)

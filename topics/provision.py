@@ -79,8 +79,8 @@ def new_topic(spec: TopicSpec, settings: ProvisionSettings) -> NewTopicSpec:
 async def provision(settings: ProvisionSettings, *, deadline_s: float = DEADLINE_S) -> None:
     """Make every topic of the catalogue that is missing, and check the others. Any number of workers may do so at once.
 
-    Raises `ProvisionError`: at once where the cluster refuses the login, and when the topics are not all there after
-    `deadline_s` seconds.
+    Raises `ProvisionError`: at once where it is certain that the cluster turns us away, and when the topics are not all
+    there after `deadline_s` seconds.
     """
     options = settings.kafka_client_options()
     admin = AIOKafkaAdminClient(**options)
@@ -139,17 +139,18 @@ async def _connect(admin: AIOKafkaAdminClient, options: dict[str, Any], deadline
         try:
             await admin.start()
         except (KafkaError, OSError) as error:
-            if (refusal := await why_refused(options)) is not None:
-                raise ProvisionError(refusal) from error
+            refusal = await why_refused(options)
+            if refusal is not None and refusal.is_certain:
+                raise ProvisionError(refusal.words) from error
             now = loop.time()
             if now >= deadline:
                 msg = (
                     f"the cluster can't be reached after {deadline_s:g} s ({error}); "
                     "start it, or correct KAFKA_BOOTSTRAP_SERVERS"
                 )
-                raise ProvisionError(msg) from error
+                raise ProvisionError(msg if refusal is None else refusal.words) from error
             if now >= next_word:
-                log.info("waiting for the cluster: %s", error)
+                log.info("waiting for the cluster: %s", error if refusal is None else refusal.words)
                 next_word = now + _PROGRESS_S
             await asyncio.sleep(_POLL_S)
         else:

@@ -60,4 +60,5 @@ def run(work: Coroutine[Any, Any, Result]) -> Result:
         refusal = None
         if isinstance(error, KafkaConnectionError):
             refusal = asyncio.run(why_refused(settings().kafka_client_options()))
-        raise Failure(refusal or told_of_kafka(error, settings().bootstrap_servers)) from error
+        words = told_of_kafka(error, settings().bootstrap_servers) if refusal is None else refusal.words
+        raise Failure(words) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from typing import TYPE_CHECKING
 from urllib.request import Request, urlopen
@@ -12,12 +13,13 @@ import pytest
 
 from streams.cli.failure import EXIT_FAILED
 from streams.limits import MINUTE_MS
-from streams.settings import EXIT_WRONG_SETTING
+from streams.settings import EXIT_WRONG_SETTING, Settings
 from tests.support.secured import PASSWORD, USER, SecuredKafkaServer
 from tests.support.workers import Installation, Sent, Worker
 from tests.unit.cli.obol import obol
 from tools.leftovers import session_folder
 from tools.server import free_ports
+from topics.login import Refusal, why_refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,30 +96,84 @@ async def test_a_minute_is_billed_and_explained(broker: SecuredKafkaServer, way:
         assert await asyncio.to_thread(worker.stop) == 0
 
 
+async def refusal(broker: SecuredKafkaServer, environ: dict[str, str]) -> Refusal | None:
+    installation = Installation(broker.address(broker.port), "secured")
+    given = {name: value for name, value in (installation.environment | environ).items() if value}
+    return await why_refused(Settings.from_env(given).kafka_client_options())
+
+
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        (
-            {"KAFKA_SASL_PASSWORD": "guessed"},
-            "refuses the login of obol (Authentication failed: Invalid username or password); correct KAFKA_SASL_USER",
-        ),
-        (
-            {"KAFKA_SASL_MECHANISM": "SCRAM-SHA-256"},
-            "takes no login by SCRAM-SHA-256; correct KAFKA_SASL_MECHANISM or KAFKA_SECURITY_PROTOCOL",
-        ),
+        ({"KAFKA_SASL_PASSWORD": "guessed"}, "refuses the login of obol (Authentication failed: Invalid username or"),
+        ({"KAFKA_SASL_MECHANISM": "SCRAM-SHA-256"}, "takes no login by SCRAM-SHA-256; correct KAFKA_SASL_MECHANISM or"),
         ({"KAFKA_SSL_CAFILE": ""}, "name the authority that signed it in KAFKA_SSL_CAFILE"),
     ],
     ids=["password", "mechanism", "authority"],
 )
-def test_who_is_turned_away_is_told_why_in_one_line(
-    broker: SecuredKafkaServer, wrong: dict[str, str], words: str
-) -> None:
+async def test_who_logs_in_wrongly_is_told_why(broker: SecuredKafkaServer, wrong: dict[str, str], words: str) -> None:
+    why = await refusal(broker, login(broker, "PLAIN") | wrong)
+    assert why is not None
+    assert why.is_certain
+    assert broker.with_password in why.words
+    assert words in why.words
+
+
+async def test_who_shows_no_certificate_is_told_why(broker: SecuredKafkaServer) -> None:
+    why = await refusal(broker, certificate(broker) | {"KAFKA_SSL_CERTFILE": "", "KAFKA_SSL_PASSWORD": ""})
+    assert why is not None
+    assert why.is_certain
+    # The alert's name differs from Java to Java.
+    assert re.search(r"agrees on no TLS with us \(.*CERTIFICATE.*\); correct KAFKA_SSL_CERTFILE", why.words)
+
+
+async def test_a_broker_that_is_named_otherwise_than_in_its_certificate(broker: SecuredKafkaServer) -> None:
+    by_name = broker.with_certificate.replace("127.0.0.1", "localhost")
+    named = {"KAFKA_BOOTSTRAP_SERVERS": by_name, "CROESUS_HOST": by_name}
+    why = await refusal(broker, certificate(broker) | named)
+    assert why is not None
+    assert why.is_certain
+    assert f"the certificate of {by_name} can't be trusted (Hostname mismatch" in why.words
+    assert "or set KAFKA_SSL_CHECK_HOSTNAME=0" in why.words
+    assert await refusal(broker, certificate(broker) | named | {"KAFKA_SSL_CHECK_HOSTNAME": "0"}) is None
+
+
+@pytest.mark.parametrize("given", ["PLAINTEXT", "SSL"])
+async def test_who_does_not_log_in_at_all_is_asked_about_the_protocol(broker: SecuredKafkaServer, given: str) -> None:
+    environ = {"KAFKA_BOOTSTRAP_SERVERS": broker.with_password, "CROESUS_HOST": broker.with_password}
+    environ["KAFKA_SECURITY_PROTOCOL"] = given
+    if given == "SSL":
+        environ["KAFKA_SSL_CAFILE"] = str(broker.certificate)
+    why = await refusal(broker, environ)
+    # It may be a broker that is only starting, so a worker asks again.
+    assert why == Refusal(
+        f"{broker.with_password} hangs up on us without a word; "
+        f"does it want another KAFKA_SECURITY_PROTOCOL than {given}?",
+        is_certain=False,
+    )
+
+
+async def test_tls_where_none_is_spoken(broker: SecuredKafkaServer) -> None:
+    plain = broker.address(broker.port)
+    environ = {"KAFKA_BOOTSTRAP_SERVERS": plain, "CROESUS_HOST": plain, "KAFKA_SECURITY_PROTOCOL": "SSL"}
+    why = await refusal(broker, environ)
+    assert why is not None
+    assert not why.is_certain
+    assert f"{plain} hangs up on us without a word" in why.words
+
+
+async def test_who_is_let_in_is_not_refused(broker: SecuredKafkaServer) -> None:
+    assert await refusal(broker, login(broker, "PLAIN")) is None
+    assert await refusal(broker, certificate(broker)) is None
+    assert await refusal(broker, {}) is None
+
+
+def test_a_worker_that_is_turned_away_ends_at_once_with_one_line(broker: SecuredKafkaServer) -> None:
     installation = Installation(broker.address(broker.port), "secured-wrong", partitions=2)
-    environ = {name: value for name, value in (login(broker, "PLAIN") | wrong).items() if value}
-    with Worker(installation, **environ) as worker:
+    with Worker(installation, **login(broker, "PLAIN", "guessed")) as worker:
         assert worker.wait() == EXIT_WRONG_SETTING
-        (line,) = [line for line in worker.tail(100).splitlines() if words in line]
-        assert broker.with_password in line
+        (line,) = [line for line in worker.tail(100).splitlines() if "refuses the login of obol" in line]
+        assert "correct KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD" in line
 
 
 async def test_the_command_line_logs_in_too(

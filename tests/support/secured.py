@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from typing import TYPE_CHECKING, ClassVar
 
+from tools.console import run
 from tools.kafka_server import KafkaServer, java_home
+from tools.packages import require
 from tools.server import LOOPBACK
 
 if TYPE_CHECKING:
@@ -61,54 +62,45 @@ class SecuredKafkaServer(KafkaServer):
             f"{login}.plain.sasl.jaas.config": f'{_PLAIN} required user_{USER}="{PASSWORD}";',
             f"{login}.scram-sha-512.sasl.jaas.config": f"{_SCRAM} required;",
             "listener.name.mutual.ssl.client.auth": "required",
-            **self._stores("keystore", self._make_broker_certificate()),
-            **self._stores("truststore", self._make_client_certificate()),
+            **_stores("keystore", self.folder / "broker.p12"),
+            **_stores("truststore", self.folder / "trusted.p12"),
         }
+
+    def prepare(self) -> Sequence[str]:
+        """With the certificates that the settings name."""
+        if not self.client_certificate.exists():
+            self._make_certificates()
+        return super().prepare()
 
     def format_arguments(self) -> Sequence[str]:
         """The user of SCRAM is kept in the cluster's metadata."""
         return (f"--add-scram=SCRAM-SHA-512=[name={USER},password={PASSWORD}]",)
 
-    @staticmethod
-    def _stores(kind: str, path: Path) -> dict[str, str]:
-        return {f"ssl.{kind}.type": "PKCS12", f"ssl.{kind}.location": str(path), f"ssl.{kind}.password": PASSWORD}
-
-    def _make_broker_certificate(self) -> Path:
-        store = self._make_pair("broker", "-ext", f"SAN=ip:{LOOPBACK}")
-        self._export(store, self.certificate)
-        return store
-
-    def _make_client_certificate(self) -> Path:
-        """Returns the store of those that the broker trusts."""
-        store, alone, trusted = self._make_pair("client"), self.folder / "client.pem", self.folder / "trusted.p12"
-        self._export(store, alone)
-        _keytool("-importcert", "-noprompt", "-file", alone, "-alias", "client", *_store(trusted))
-        password = f"pass:{PASSWORD}"
-        _run(
-            *("openssl", "pkcs12", "-in", store, "-passin", password),
-            *("-out", self.client_certificate, "-passout", password),
-        )
-        return trusted
+    def _make_certificates(self) -> None:
+        broker, client = self._make_pair("broker", "-ext", f"SAN=ip:{LOOPBACK}"), self._make_pair("client")
+        self._keytool("-exportcert", "-rfc", "-file", self.certificate, *_store(broker))
+        alone, trusted = self.folder / "client.pem", self.folder / "trusted.p12"
+        self._keytool("-exportcert", "-rfc", "-file", alone, *_store(client))
+        self._keytool("-importcert", "-noprompt", "-file", alone, "-alias", "client", *_store(trusted))
+        given, taken = ("-in", client, "-passin", f"pass:{PASSWORD}"), ("-passout", f"pass:{PASSWORD}")
+        self._run(require("openssl", "openssl"), "pkcs12", *given, "-out", self.client_certificate, *taken)
 
     def _make_pair(self, name: str, *extensions: str) -> Path:
         store = self.folder / f"{name}.p12"
-        _keytool(
-            "-genkeypair", "-keyalg", "EC", "-dname", f"CN={name}", "-ext", "bc=ca:true", *extensions, *_store(store)
-        )
+        subject = ("-keyalg", "EC", "-dname", f"CN={name}", "-ext", "bc=ca:true")
+        self._keytool("-genkeypair", *subject, *extensions, *_store(store))
         return store
 
-    @staticmethod
-    def _export(store: Path, to: Path) -> None:
-        _keytool("-exportcert", "-rfc", "-file", to, *_store(store))
+    def _keytool(self, *arguments: str | Path) -> None:
+        self._run(java_home() / "bin" / "keytool", *arguments)
+
+    def _run(self, *command: str | Path) -> None:
+        run([str(word) for word in command], f"{self.title}: making certificates", self.folder / "certificates.log")
+
+
+def _stores(kind: str, path: Path) -> dict[str, str]:
+    return {f"ssl.{kind}.type": "PKCS12", f"ssl.{kind}.location": str(path), f"ssl.{kind}.password": PASSWORD}
 
 
 def _store(path: Path) -> tuple[str | Path, ...]:
     return ("-keystore", path, "-storetype", "PKCS12", "-storepass", PASSWORD)
-
-
-def _keytool(*arguments: str | Path) -> None:
-    _run(java_home() / "bin" / "keytool", *arguments)
-
-
-def _run(*command: str | Path) -> None:
-    subprocess.run(command, check=True, capture_output=True)
