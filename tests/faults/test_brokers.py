@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
 
 PARTITIONS = 4
-HOURS = 1.5
+HOURS = 3.0
 DEADLINE_S = 120.0
 
 
@@ -34,6 +34,18 @@ def fleet(installation: Installation, start_ms: int) -> Iterator[Sent]:
             partition = installation.place(record.topic, record.key or "")
         key = None if record.key is None else record.key.encode()
         yield Sent(record.topic, record.timestamp_ms, key, record.value, partition)
+
+
+def in_parts(records: list[Sent]) -> list[list[Sent]]:
+    """As many parts as brokers, of about as many records, each beginning with another minute."""
+    parts: list[list[Sent]] = [[]]
+    minute = -1
+    for record in records:
+        if record.timestamp // MINUTE_MS > minute and len(parts[-1]) * BROKERS >= len(records):
+            parts.append([])
+        minute = max(minute, record.timestamp // MINUTE_MS)
+        parts[-1].append(record)
+    return parts
 
 
 class Supervised:
@@ -48,18 +60,27 @@ class Supervised:
             if worker.process.poll() is None:
                 worker.process.send_signal(number)
 
-    async def until_left(self, behind: int) -> int:
+    async def until_left(self, behind: int, watch: LagWatch) -> int:
         """Wait until at most so many offsets are left; how many are."""
         end_s = time.monotonic() + DEADLINE_S
-        async with LagWatch(self._installation) as watch:
-            while (left := sum((await watch.lag()).values())) > behind:
-                assert time.monotonic() < end_s, f"{left} left\n" + "".join(map(Worker.tail, self.workers))
-                for at, worker in enumerate(self.workers):
-                    if (code := worker.process.poll()) is not None:
-                        assert code in {EXIT_FAULT, EXIT_FENCED}, worker.tail()
-                        self.workers[at] = Worker(self._installation, "--without-web")
-                await asyncio.sleep(POLL_S)
-            return left
+        while (left := sum((await watch.lag()).values())) > behind:
+            assert time.monotonic() < end_s, f"{left} left\n" + "".join(map(Worker.tail, self.workers))
+            self._start_again()
+            await asyncio.sleep(POLL_S)
+        return left
+
+    def _start_again(self) -> None:
+        for at, worker in enumerate(self.workers):
+            if (code := worker.process.poll()) is not None:
+                assert code in {EXIT_FAULT, EXIT_FENCED}, worker.tail()
+                self.workers[at] = Worker(self._installation, "--without-web")
+
+    async def stop(self) -> None:
+        """Stop both, once all is well with them."""
+        self._start_again()
+        for worker in self.workers:
+            await asyncio.to_thread(worker.wait_for, "are at work")
+            assert await asyncio.to_thread(worker.stop) == 0
 
 
 async def test_each_broker_is_lost_once_and_the_bill_is_the_same(namespace: str) -> None:
@@ -68,7 +89,7 @@ async def test_each_broker_is_lost_once_and_the_bill_is_the_same(namespace: str)
         own = {"OBOL_REPLICATION": str(BROKERS), "CROESUS_HOST": brokers[0].address(brokers[0].port)}
         installation = Installation(bootstrap, namespace, PARTITIONS, own)
         await installation.provision()
-        start_ms = int(time.time() * 1000) // MINUTE_MS * MINUTE_MS - 3 * HOUR_MS
+        start_ms = int(time.time() * 1000) // MINUTE_MS * MINUTE_MS - 4 * HOUR_MS
         records = list(fleet(installation, start_ms))
         driver = ShardDriver(partitions=PARTITIONS)
         for topic, at_ms, key, value, partition in records:
@@ -79,24 +100,16 @@ async def test_each_broker_is_lost_once_and_the_bill_is_the_same(namespace: str)
         try:
             for worker in supervised.workers:
                 await asyncio.to_thread(worker.wait_for, "are at work")
-            # As many minutes to each broker. All of a part comes at once, so that no record of it is late.
-            parts = [
-                [record for record in records if int((record.timestamp - start_ms) / HOUR_MS / HOURS * BROKERS) == part]
-                for part in range(BROKERS + 1)
-            ]
-            parts[BROKERS - 1] += parts.pop()
-            for broker, part in zip(brokers, parts, strict=True):
+            for broker, part in zip(brokers, in_parts(records), strict=True):
                 await lose(broker, part, installation, supervised)
-            for worker in supervised.workers:
-                assert await asyncio.to_thread(worker.stop) == 0
+            await supervised.stop()
         finally:
             for worker in supervised.workers:
                 worker.kill()
 
         for spec in OUTBOUND:
-            found = sorted(
-                (r.partition, r.timestamp, r.key or b"", r.value) for r in await installation.read(spec.name)
-            )
+            published = await installation.read(spec.name)
+            found = sorted((r.partition, r.timestamp, r.key or b"", r.value) for r in published)
             expected = sorted((r.partition, r.timestamp, r.key or b"", r.value) for r in driver.records(spec.name))
             assert found == expected, spec.name
 
@@ -104,10 +117,13 @@ async def test_each_broker_is_lost_once_and_the_bill_is_the_same(namespace: str)
 async def lose(broker: Broker, part: list[Sent], installation: Installation, supervised: Supervised) -> None:
     """`broker` is killed in the middle of `part`, which is then finished without it; it comes back at the end."""
     supervised.signal(signal.SIGSTOP)
+    # All of it comes at once, so that no record is late.
     await installation.send(part, transactional_id=f"the-test-{broker.port}")
-    supervised.signal(signal.SIGCONT)
-    left = await supervised.until_left(len(part) * 3 // 4)
-    assert left > 0, "all was done before the broker was lost"
-    broker.kill()
-    await supervised.until_left(0)
+    async with LagWatch(installation) as watch:
+        supervised.signal(signal.SIGCONT)
+        left = await supervised.until_left(len(part) * 3 // 4, watch)
+        assert left > 0, "all was done before the broker was lost"
+        broker.kill()
+    async with LagWatch(installation) as watch:
+        await supervised.until_left(0, watch)
     await asyncio.to_thread(broker.start)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -53,12 +52,14 @@ class Broker(KafkaServer):
 @contextmanager
 def cluster() -> Iterator[list[Broker]]:
     """Three brokers that answer, while the context is open."""
-    folder = session_folder() / "brokers"
     first = free_ports(BROKERS * Broker.neighbouring_ports)
     ports = [first + number * Broker.neighbouring_ports for number in range(BROKERS)]
     voters = [f"{number}@{LOOPBACK}:{port + 1}" for number, port in enumerate(ports, 1)]
     cluster_id = new_cluster_id()
-    brokers = [Broker(folder / str(number), port, number, cluster_id, voters) for number, port in enumerate(ports, 1)]
+    brokers = [
+        Broker(session_folder() / f"broker-{number}", port, number, cluster_id, voters)
+        for number, port in enumerate(ports, 1)
+    ]
     try:
         # None answers before most of them are there.
         with ThreadPoolExecutor(BROKERS) as threads:
@@ -67,4 +68,3 @@ def cluster() -> Iterator[list[Broker]]:
     finally:
         with ThreadPoolExecutor(BROKERS) as threads:
             list(threads.map(Broker.remove, brokers))
-        shutil.rmtree(folder, ignore_errors=True)
