@@ -89,6 +89,39 @@ class Figures(NamedTuple):
         return self.running_ms - self.billed_ms - self.pending_ms - self.forgiven_ms + self.overbilled_ms
 
 
+@dataclass(slots=True)
+class Totals:
+    """The figures of many windows, added up; `unexplained_…` of each, so that one too many can't hide one too few."""
+
+    running_ms: int = 0
+    billed_ms: int = 0
+    pending_ms: int = 0
+    forgiven_ms: int = 0
+    overbilled_ms: int = 0
+    unexplained_ms: int = 0
+    unexplained_windows: int = 0
+
+    @property
+    def figures(self) -> Figures:
+        """The sums, as those of one window."""
+        return Figures(self.running_ms, self.billed_ms, self.pending_ms, self.forgiven_ms, self.overbilled_ms)
+
+    def add(self, window: Window, as_of_ms: int) -> int:
+        """Count a window in; returns how many ms of it are unexplained, their sign dropped (B12)."""
+        # Unpacked and written out: there may be a million windows.
+        running_ms, billed_ms, pending_ms, forgiven_ms, overbilled_ms = figures(window, as_of_ms)
+        self.running_ms += running_ms
+        self.billed_ms += billed_ms
+        self.pending_ms += pending_ms
+        self.forgiven_ms += forgiven_ms
+        self.overbilled_ms += overbilled_ms
+        unexplained_ms = abs(running_ms - billed_ms - pending_ms - forgiven_ms + overbilled_ms)
+        if unexplained_ms:
+            self.unexplained_ms += unexplained_ms
+            self.unexplained_windows += 1
+        return unexplained_ms
+
+
 def horizon(window: Window, now_ms: int) -> int:
     """How far `window` may be billed at `now_ms` (B3): whole minutes while open, to the millisecond once closed."""
     beat = window.last_health_check

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from streams.billing.windows import Figures, Held, Window, figures
+from streams.billing.windows import Held, Totals, Window
 from streams.lifecycle.deployment import DeploymentStatus
 from streams.lifecycle.instance import InstanceState
 from streams.lifecycle.replica import ReplicaStatus
@@ -45,7 +45,6 @@ CONDITION_OF: Final = {
     Held.NO_HEARTBEAT: "paused",
 }
 
-
 log = logging.getLogger(__name__)
 
 
@@ -57,8 +56,8 @@ def _zeros(states: type[StrEnum]) -> Counter[str]:
 class Census:
     """The count of one partition, as of `as_of_ms`. Its unfinished windows stand under one condition each.
 
-    `open_windows`: those that have not ended, in whatever condition. `sums`: the fields of `Figures`, in their order.
-    `alarms`: unexplained milliseconds by org, of the first orgs that have any.
+    `open_windows`: those that have not ended, in whatever condition. `alarms`: unexplained milliseconds by org, of the
+    first orgs that have any.
     """
 
     as_of_ms: int | None
@@ -67,34 +66,21 @@ class Census:
     suspended_orgs: int = 0
     open_windows: int = 0
     windows: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(CONDITIONS, 0)))
-    sums: list[int] = field(default_factory=lambda: [0] * len(Figures._fields))
-    unexplained_ms: int = 0
-    unexplained_windows: int = 0
+    totals: Totals = field(default_factory=Totals)
     alarms: dict[str, int] = field(default_factory=dict)
     deployments: Counter[str] = field(default_factory=lambda: _zeros(DeploymentStatus))
     replicas: Counter[str] = field(default_factory=lambda: _zeros(ReplicaStatus))
     instances: Counter[str] = field(default_factory=lambda: _zeros(InstanceState))
 
     def add(self, window: Window, source: Source) -> None:
-        """Count a window; unexplained time of two windows never cancels out."""
+        """Count a window: where it stands, and its time."""
         as_of_ms = self.as_of_ms or 0
         if not window.done:
             self.windows[condition(window, source, as_of_ms)] += 1
             self.open_windows += window.ended_at is None
-        # Written out: there may be a million windows, and little else here is done once for each.
-        running, billed, pending, forgiven, overbilled = figures(window, as_of_ms)
-        sums = self.sums
-        sums[0] += running
-        sums[1] += billed
-        sums[2] += pending
-        sums[3] += forgiven
-        sums[4] += overbilled
-        unexplained_ms = abs(running - billed - pending - forgiven + overbilled)
-        if unexplained_ms:
-            self.unexplained_ms += unexplained_ms
-            self.unexplained_windows += 1
-            if window.org_id in self.alarms or len(self.alarms) < MOST_ALARMS:
-                self.alarms[window.org_id] = self.alarms.get(window.org_id, 0) + unexplained_ms
+        unexplained_ms = self.totals.add(window, as_of_ms)
+        if unexplained_ms and (window.org_id in self.alarms or len(self.alarms) < MOST_ALARMS):
+            self.alarms[window.org_id] = self.alarms.get(window.org_id, 0) + unexplained_ms
 
     def add_entities(self, book: OrgBook) -> None:
         """Count an org and what it has, but for the windows."""
@@ -117,7 +103,7 @@ def counting(shard: Shard, source: Source) -> Iterator[Census]:
     for book in list(shard.book.orgs.values()):
         census.add_entities(book)
         left -= 1
-        for window in _windows(book):
+        for window in book.windows():
             census.add(window, source)
             left -= 1
             if left <= 0:
@@ -127,14 +113,6 @@ def counting(shard: Shard, source: Source) -> Iterator[Census]:
             yield census
             left = FEW_ROWS
     yield census
-
-
-def _windows(book: OrgBook) -> list[Window]:
-    return [
-        *book.closed.values(),
-        *(row.window for row in book.replicas.values() if row.window is not None),
-        *(row.window for row in book.instances.values() if row.window is not None),
-    ]
 
 
 def condition(window: Window, source: Source, as_of_ms: int) -> str:
@@ -155,9 +133,14 @@ class _Known:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
+    def is_small(self) -> bool:
+        """Whether it is so small that it is taken anew each time."""
+        return self.census is not None and self.census.rows <= FEW_ROWS
+
+    @property
     def wants_count(self) -> bool:
-        """There is none, or it is so small that it is taken anew each time."""
-        return self.census is None or self.census.rows <= FEW_ROWS
+        """Whether there is none that could be given."""
+        return self.census is None or self.is_small
 
 
 class Censuses:
@@ -185,8 +168,7 @@ class Censuses:
         while True:
             for shard in [shard for shard in self._source.shards() if shard.ready]:
                 known = self._known_of(shard)
-                small = known.census is not None and known.census.rows <= FEW_ROWS
-                if small or time.monotonic() < known.due_s:
+                if known.is_small or time.monotonic() < known.due_s:
                     continue
                 try:
                     async with known.lock:

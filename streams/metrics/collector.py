@@ -6,7 +6,6 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from streams.billing.windows import Figures
 from streams.metrics import families
 from streams.metrics.census import Census
 from streams.metrics.families import Family
@@ -86,10 +85,10 @@ def _add_state(gauges: Gauges, shard: Shard) -> None:
 def _add_census(gauges: Gauges, partition: str, census: Census) -> None:
     for word, number in census.windows.items():
         _add(gauges, families.WINDOWS, (partition, word), number)
-    for field, ms in zip(Figures._fields, census.sums, strict=True):
+    for field, ms in census.totals.figures._asdict().items():
         _add(gauges, families.WINDOW_SECONDS, (partition, field.removesuffix("_ms")), ms)
-    _add(gauges, families.UNEXPLAINED_SECONDS, (partition,), census.unexplained_ms)
-    _add(gauges, families.UNEXPLAINED_WINDOWS, (partition,), census.unexplained_windows)
+    _add(gauges, families.UNEXPLAINED_SECONDS, (partition,), census.totals.unexplained_ms)
+    _add(gauges, families.UNEXPLAINED_WINDOWS, (partition,), census.totals.unexplained_windows)
     _add(gauges, families.ORGS, (partition,), census.orgs)
     for family, counts in (
         (families.DEPLOYMENTS, census.deployments),

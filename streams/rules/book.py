@@ -125,6 +125,14 @@ class OrgBook:
             windows.append(owner.window)
         return sorted(windows, key=_opened_at)
 
+    def windows(self) -> list[Window]:
+        """Every window of the org, closed and open, in no order."""
+        return [
+            *self.closed.values(),
+            *(row.window for row in self.replicas.values() if row.window is not None),
+            *(row.window for row in self.instances.values() if row.window is not None),
+        ]
+
     def fresh_units(self) -> Counter[str]:
         """What `units` must equal at every tick: summed anew (I6).
 
@@ -143,12 +151,6 @@ class OrgBook:
                 del self.units[profile]
         for profile, count in after.items():
             self.units[profile] += count
-
-    def owner(self, window: Window) -> Replica | Instance:
-        """Whose open window this is."""
-        if window.meter is WindowMeter.DEDICATED:
-            return self.replicas[window.owner_id]
-        return self.instances[window.owner_id]
 
     def _owner(self, window_id: str) -> Replica | Instance | None:
         owner_id, _, _ = window_id.rpartition(".w")

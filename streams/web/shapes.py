@@ -11,7 +11,7 @@ from schemas.times import rfc3339
 from streams.billing.burn import burn_per_hour, runway_s
 from streams.billing.money import ATTO, to_atto, to_text
 from streams.billing.prices import DISK_PROFILE, Prices, dedicated_profile
-from streams.billing.windows import Figures, Origin, Window, figures
+from streams.billing.windows import Origin, Totals, Window, figures
 from streams.lifecycle.deployment import DeploymentStatus
 from streams.lifecycle.instance import ALLOWED_ACTIONS, METER, TRANSITIONAL, InstanceState
 from streams.lifecycle.replica import ReplicaStatus
@@ -151,7 +151,7 @@ def org(view: View, rows: OrgBook) -> Json:
         "deployments": counts(DeploymentStatus, map(_status, rows.deployments.values())),
         "replicas": counts(ReplicaStatus, map(_status, rows.replicas.values())),
         "instances": counts(InstanceState, map(_state, rows.instances.values())),
-        "conservation": conservation(*totals(rows, view.as_of)),
+        "conservation": conservation(totals(rows, view.as_of)),
         **prospects(view, rows, balance, burn),
     }
 
@@ -178,37 +178,17 @@ def counts(states: type[StrEnum], found: Iterable[StrEnum]) -> dict[str, int]:
     return {state.value: counted[state] for state in states}
 
 
-def totals(rows: OrgBook, as_of: int) -> tuple[Figures, int]:
-    """All windows of an org added up, and what is unexplained in each: one too many can't hide one too few (B12)."""
-    running = billed = pending = forgiven = overbilled = unexplained = 0
-    for one in windows(rows):
-        found = figures(one, as_of)
-        # Unpacked, for an org may have 100,000 of them.
-        running_ms, billed_ms, pending_ms, forgiven_ms, overbilled_ms = found
-        running += running_ms
-        billed += billed_ms
-        pending += pending_ms
-        forgiven += forgiven_ms
-        overbilled += overbilled_ms
-        if found.unexplained_ms:
-            unexplained += abs(found.unexplained_ms)
-    return Figures(running, billed, pending, forgiven, overbilled), unexplained
+def totals(rows: OrgBook, as_of: int) -> Totals:
+    """All windows of an org added up."""
+    found = Totals()
+    for one in rows.windows():
+        found.add(one, as_of)
+    return found
 
 
-def windows(rows: OrgBook) -> Iterable[Window]:
-    """Every window of an org, closed and open."""
-    yield from rows.closed.values()
-    for replica_row in rows.replicas.values():
-        if replica_row.window is not None:
-            yield replica_row.window
-    for instance_row in rows.instances.values():
-        if instance_row.window is not None:
-            yield instance_row.window
-
-
-def conservation(sums: Figures, unexplained_ms: int) -> dict[str, int]:
+def conservation(totals: Totals) -> dict[str, int]:
     """B12's figures with what they leave unexplained: 0, or an alarm."""
-    return {**sums._asdict(), "unexplained_ms": unexplained_ms}
+    return {**totals.figures._asdict(), "unexplained_ms": totals.unexplained_ms}
 
 
 _YEAR_10000_MS = 253_402_300_800_000

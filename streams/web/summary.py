@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from schemas.times import parse_rfc3339, rfc3339
-from streams.billing.windows import Figures, Held
+from streams.billing.windows import Held
 from streams.lifecycle.replica import ReplicaStatus
 from streams.metrics.census import CONDITION_OF, MOST_ALARMS, Census, Censuses
 from streams.web.shapes import conservation, time_or_null
@@ -64,7 +64,7 @@ def told(census: Census) -> Json:
             "held": {reason.value: census.windows[CONDITION_OF[reason]] for reason in Held},
             "paused": census.windows[CONDITION_OF[Held.NO_HEARTBEAT]],
         },
-        "conservation": conservation(Figures(*census.sums), census.unexplained_ms),
+        "conservation": conservation(census.totals),
         "unexplained": [{"org_id": org_id, "unexplained_ms": ms} for org_id, ms in census.alarms.items()],
     }
 

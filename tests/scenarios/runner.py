@@ -111,9 +111,7 @@ class Scenario:
     def _check_figures(self) -> None:
         """B12 of every window, and so of their sum, and R5, after every step."""
         for rows in self.world.book.orgs.values():
-            windows = [window for replica in rows.replicas.values() for window in rows.windows_of(replica)]
-            windows += [window for instance in rows.instances.values() for window in rows.windows_of(instance)]
-            for window in windows:
+            for window in rows.windows():
                 part = figures(window, self.world.as_of)
                 assert part.unexplained_ms == 0, f"{window.window_id} {part}"
                 assert min(part) >= 0, f"{window.window_id} {part}"

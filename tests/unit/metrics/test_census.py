@@ -83,9 +83,9 @@ def test_counting_gives_way_and_agrees_whatever_the_slice(monkeypatch: pytest.Mo
     assert whole.rows == 100
     assert (whole.replicas["failed"], whole.replicas["running"]) == (20, 0)
     # 12:00 to 12:03, of which only the 90 s that the last health check covers are owed (B3); no tick has come.
-    assert whole.sums == [20 * 180_000, 0, 20 * 90_000, 20 * 90_000, 0]
+    assert whole.totals.figures == (20 * 180_000, 0, 20 * 90_000, 20 * 90_000, 0)
     assert (whole.open_windows, whole.windows["closed_unfinished"]) == (0, 20)
-    assert (whole.unexplained_ms, whole.alarms) == (0, {})
+    assert (whole.totals.unexplained_ms, whole.alarms) == (0, {})
 
 
 def test_alarms_name_the_first_orgs_and_what_each_has_unexplained(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +101,7 @@ def test_alarms_name_the_first_orgs_and_what_each_has_unexplained(monkeypatch: p
             window.billed_ms += wrong_ms
     [whole] = counting(world.all[0], worker_of(world))
     assert whole.alarms == {"acme": 12, "beta": 12}
-    assert (whole.unexplained_ms, whole.unexplained_windows) == (36, 6)
+    assert (whole.totals.unexplained_ms, whole.totals.unexplained_windows) == (36, 6)
 
 
 def test_orgs_that_have_nothing_else_give_way_too(monkeypatch: pytest.MonkeyPatch) -> None:
