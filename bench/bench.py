@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from bench.fleet import Fleet, Placed, count
 from bench.loader import Loader
 from bench.show import Show
 from bench.sizes import PARTITIONS, Sizes
+from sim.worker import free_port
 from streams.settings import Settings
 
 MINUTE_MS: Final = 60_000
@@ -67,7 +67,7 @@ class Bench:
     @contextmanager
     def worker(self) -> Iterator["Worker"]:
         """Run a worker, its views on any free port; stopped at the end."""
-        port = _free_port()
+        port = free_port()
         log = self.folder / "worker.log"
         arguments = ("-m", "faust", "-A", "streams.app", "worker", "--loglevel=info")
         with child(arguments, "the worker", log, {**self.environment(), "OBOL_HTTP_PORT": str(port)}) as process:
@@ -153,12 +153,6 @@ class Worker:
 
     async def _committed(self, name: str) -> int:
         return sum(await self._bench.cluster.committed(self._bench.settings.app_id, name, PARTITIONS))
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def restoring_s(log: str) -> float:
