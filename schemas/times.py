@@ -13,6 +13,11 @@ _EPOCH_ORDINAL: Final = datetime(1970, 1, 1, tzinfo=UTC).toordinal()
 _SHAPE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z", re.ASCII)
 
 
+def is_time(ms: int) -> bool:
+    """Whether a number of ms since 1970 is a time that `rfc3339` can write."""
+    return 0 <= ms <= MAX_TIME_MS
+
+
 @lru_cache(maxsize=64)
 def _date(day: int) -> str:
     return datetime.fromordinal(_EPOCH_ORDINAL + day).strftime("%Y-%m-%d")
@@ -24,7 +29,7 @@ def rfc3339(ms: int) -> str:
 
     Exact, and cached, as events of one tick share their times. Raises `ValueError` before 1970 and after 9999.
     """
-    if not 0 <= ms <= MAX_TIME_MS:
+    if not is_time(ms):
         msg = f"time {ms} ms is outside the years 1970 to 9999"
         raise ValueError(msg)
     day, ms = divmod(ms, _DAY_MS)

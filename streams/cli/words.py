@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from schemas.times import MAX_TIME_MS, rfc3339
+from schemas.times import is_time, rfc3339
 from streams.cli.failure import EXIT_USAGE, Failure
 
 _AGO: Final = re.compile(r"([0-9]{1,9})(ms|s|m|h|d)")
@@ -49,14 +49,14 @@ def parse_time(text: str, option: str, now_ms: Callable[[], int]) -> int:
             )
             raise Failure(msg, EXIT_USAGE)
         ms = (moment.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // _MS
-    if not 0 <= ms <= MAX_TIME_MS:
+    if not is_time(ms):
         raise Failure(f"{option} {printable(text)!r} is outside the years 1970 to 9999", EXIT_USAGE)
     return ms
 
 
 def time_text(ms: int) -> str:
     """A record's time for reading; one that no four-digit year can say stays a number."""
-    return rfc3339(ms) if 0 <= ms <= MAX_TIME_MS else f"{ms} ms"
+    return rfc3339(ms) if is_time(ms) else f"{ms} ms"
 
 
 def duration_text(ms: int) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from schemas.prices import PriceRemoved
-from schemas.times import MAX_TIME_MS
+from schemas.times import is_time
 from streams.billing.prices import PriceRecord, Prices
 from streams.engine.ends import Ends
 from topics.codec import Rejected, decode_prices
@@ -67,7 +67,7 @@ class PriceReader:
     def _learn(self, records: list[Any]) -> None:
         decoded = decode_prices([(record.key, record.value) for record in records], self._currency)
         for record, price in zip(records, decoded, strict=True):
-            if not 0 <= record.timestamp <= MAX_TIME_MS:
+            if not is_time(record.timestamp):
                 self._refuse(
                     record, f"its timestamp, {record.timestamp} ms, is outside the years 1970 to 9999", "invalid"
                 )

@@ -12,7 +12,7 @@ import msgspec
 
 from schemas.dead_letters import MAX_DEAD_LETTER_BYTES, DeadLetter
 from schemas.heartbeats import Heartbeat
-from schemas.times import MAX_TIME_MS
+from schemas.times import is_time
 from schemas.usage import UsageType
 from streams.billing.prices import Prices
 from streams.billing.windows import Origin, WindowMeter
@@ -322,7 +322,7 @@ class Shard:
                 type(item) is Heartbeat
                 and (item.org_id in orgs or partition_of(item.org_id, self.partitions) == self.partition)
                 for item in batch.items
-            ) and all(0 <= time <= MAX_TIME_MS for time in batch.times)
+            ) and all(map(is_time, batch.times))
 
     def _apply_heartbeats(self, batch: Batch, start: int, end: int) -> None:
         topic = HEARTBEATS.name
@@ -346,7 +346,7 @@ class Shard:
         if isinstance(item, Rejected) and (item.reason != "invalid" or item.command_id is None):
             self._bury(topic, record, item.reason, item.error)
             return
-        if not 0 <= record.timestamp <= MAX_TIME_MS:
+        if not is_time(record.timestamp):
             words = f"the record's timestamp, {record.timestamp} ms, is outside the years 1970 to 9999"
             self._bury(topic, record, "invalid", words)
             return
@@ -391,7 +391,7 @@ class Shard:
             truncated=key_cut or value_cut,
         )
         # A time that is no time can't be told as one.
-        timestamp = record.timestamp if 0 <= record.timestamp <= MAX_TIME_MS else max(0, self.position.as_of)
+        timestamp = record.timestamp if is_time(record.timestamp) else max(0, self.position.as_of)
         self._send_out(Outgoing(DEAD_LETTERS.name, self.partition, None, encode(letter), timestamp))
         self.position.add("dead", reason)
 

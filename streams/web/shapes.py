@@ -7,7 +7,7 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Any
 
-from schemas.times import rfc3339
+from schemas.times import is_time, rfc3339
 from streams.billing.burn import burn_per_hour, runway_s
 from streams.billing.money import ATTO, to_atto, to_text
 from streams.billing.prices import DISK_PROFILE, Prices, dedicated_profile
@@ -167,8 +167,8 @@ def prospects(view: View, rows: OrgBook, balance: int, burn: int) -> Json:
     destroy_at = _debt_at(view, rows, balance, burn, empty_at)
     return {
         "empty_since": time_or_null(rows.org.empty_since),
-        "auto_stop_at": time_or_null(empty_at) if running and balance > 0 and _is_time(empty_at) else None,
-        "auto_destroy_at": time_or_null(destroy_at) if rows.held and _is_time(destroy_at) else None,
+        "auto_stop_at": time_or_null(empty_at) if running and balance > 0 and _is_prospect(empty_at) else None,
+        "auto_destroy_at": time_or_null(destroy_at) if rows.held and _is_prospect(destroy_at) else None,
     }
 
 
@@ -191,12 +191,9 @@ def conservation(totals: Totals) -> dict[str, int]:
     return {**totals.figures._asdict(), "unexplained_ms": totals.unexplained_ms}
 
 
-_YEAR_10000_MS = 253_402_300_800_000
-
-
-def _is_time(ms: int | None) -> bool:
+def _is_prospect(ms: int | None) -> bool:
     """A prospect past the year 9999 is none."""
-    return ms is not None and ms < _YEAR_10000_MS
+    return ms is not None and is_time(ms)
 
 
 def _debt_at(view: View, rows: OrgBook, balance: int, burn: int, empty_at: int | None) -> int | None:
