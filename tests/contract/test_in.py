@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.outside import INBOUND, MINUTE_MS, rfc3339
+from tests.support.contract import INBOUND
+from tests.support.outside import MINUTE_MS, rfc3339
 
 if TYPE_CHECKING:
     from tests.support.outside import Outside

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.outside import MINUTE_MS, OUTBOUND, rfc3339
+from tests.support.contract import OUTBOUND
+from tests.support.outside import MINUTE_MS, rfc3339
 
 if TYPE_CHECKING:
     from tests.support.outside import Outside

@@ -14,7 +14,7 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from tests.support.outside import INBOUND, OUTBOUND
+from tests.support.contract import INBOUND, OUTBOUND
 from tools.console import ROOT
 from tools.server import free_ports
 

@@ -9,43 +9,16 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.support.contract import DEPLOYMENT, INSTANCE, ORG, REPLICA, WINDOW
 from tests.support.outside import HOUR_MS, MINUTE_MS, rfc3339
 
 if TYPE_CHECKING:
-    from tests.support.outside import Answer, Outside
+    from tests.support.http_get import Answer
+    from tests.support.outside import Outside
 
 pytestmark = pytest.mark.kafka
 
 NOBODY = "nobody-here"
-DEPLOYMENT = {"deployment_id", "status", "current_replicas", "min_replicas", "profile", "replicas"}
-REPLICA = {"replica_id", "deployment_id", "status", "fail_reason", "last_health_check", "windows"}
-INSTANCE = {
-    "instance_id",
-    "state",
-    "transitional",
-    "meter",
-    "gpus_held",
-    "error_code",
-    "error_message",
-    "allowed_actions",
-    "windows",
-}
-WINDOW = {
-    "window_id",
-    "profile",
-    "quantity",
-    "opened_at",
-    "ended_at",
-    "last_health_check",
-    "billed_until",
-    "running_ms",
-    "billed_ms",
-    "pending_ms",
-    "forgiven_ms",
-    "overbilled_ms",
-    "held",
-}
-ORG = {"balance", "suspended", "burn_per_hour", "runway_s", "deployments", "replicas", "instances"}
 
 
 def shown(obol: Outside, path: str) -> dict[str, Any]:

@@ -7,13 +7,13 @@ import json
 import re
 import time
 from typing import TYPE_CHECKING
-from urllib.request import Request, urlopen
 
 import pytest
 
 from streams.cli.failure import EXIT_FAILED
 from streams.limits import MINUTE_MS
 from streams.settings import EXIT_WRONG_SETTING, Settings
+from tests.support.http_get import get
 from tests.support.secured import PASSWORD, USER, SecuredKafkaServer
 from tests.support.workers import Installation, Sent, Worker
 from tests.unit.cli.obol import obol
@@ -87,10 +87,8 @@ async def test_a_minute_is_billed_and_explained(broker: SecuredKafkaServer, way:
         await installation.wait_until_caught_up([worker])
         (usage,) = [json.loads(record.value or b"") for record in await installation.read("croesus.usage")]
         assert (usage["replica_id"], usage["duration_ms"]) == ("chat-r1", MINUTE_MS)
-        request = Request(  # noqa: S310 - our own worker
-            f"{worker.url}/orgs/acme/explain/{usage['id']}", headers={"Accept": "application/json"}
-        )
-        explained = await asyncio.to_thread(lambda: json.load(urlopen(request, timeout=30)))  # noqa: S310 - as above
+        asked = f"{worker.url}/orgs/acme/explain/{usage['id']}"
+        explained = (await asyncio.to_thread(get, asked, 30, Accept="application/json")).json
         # It is looked up in Kafka, by the views' own login.
         assert (explained["usage"]["topic"], explained["usage"]["offset"]) == ("croesus.usage", 0)
         assert await asyncio.to_thread(worker.stop) == 0

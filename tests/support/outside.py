@@ -6,37 +6,22 @@ import asyncio
 import json
 import threading
 import time
-import urllib.error
-import urllib.request
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.partitioner import murmur2
 
+from tests.support.contract import INBOUND, OUTBOUND
+from tests.support.http_get import Answer, get
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-INBOUND = (
-    "croesus.accounts",
-    "user.commands",
-    "inference.requests",
-    "execlet.progress",
-    "host.reports",
-    "execlet.heartbeats",
-    "obol.clock",
-)
-OUTBOUND = (
-    "croesus.usage",
-    "lifecycle.changes",
-    "command.results",
-    "execlet.orders",
-    "host.orders",
-    "dead.letters",
-)
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
 _DEADLINE_S = 60.0
+_GET_DEADLINE_S = 20.0
 _POLL_S = 0.02
 
 
@@ -57,35 +42,11 @@ class Seen(NamedTuple):
         return json.loads(self.value or b"null")
 
 
-class Answer(NamedTuple):
-    """What a URL gave."""
-
-    status: int
-    headers: Any
-    text: str
-
-    @property
-    def json(self) -> Any:
-        """Its body as JSON."""
-        return json.loads(self.text)
-
-
 class Stored(NamedTuple):
     """Where a record went."""
 
     partition: int
     offset: int
-
-
-def get(url: str, **headers: str) -> Answer:
-    """GET with a deadline; an error status is an answer too. `Accept_Language` is sent as `Accept-Language`."""
-    request = urllib.request.Request(url, headers={k.replace("_", "-"): v for k, v in headers.items()})  # noqa: S310
-    try:
-        with urllib.request.urlopen(request, timeout=20) as answer:  # noqa: S310 - a worker on loopback
-            return Answer(answer.status, answer.headers, answer.read().decode())
-    except urllib.error.HTTPError as error:
-        with error:
-            return Answer(error.code, error.headers, error.read().decode())
 
 
 def rfc3339(at_ms: int) -> str:
@@ -361,7 +322,7 @@ class Outside:
 
     def get(self, path: str, **headers: str) -> Answer:
         """A view."""
-        return get(self.url + path, **headers)
+        return get(self.url + path, _GET_DEADLINE_S, **headers)
 
     def ready(self) -> bool:
         """Whether `/ready` says so; a worker that does not listen yet is not."""

@@ -5,20 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-import urllib.error
-import urllib.request
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from schemas.times import parse_rfc3339
+from tests.support import http_get
 from tests.support.workers import DEADLINE_S, POLL_S, Installation, Sent, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.support.http_get import Answer
+
 DAY = "2026-01-15"
 MINUTE_MS = 60_000
+GET_DEADLINE_S = 10.0
 
 
 def at(clock: str) -> int:
@@ -26,27 +28,9 @@ def at(clock: str) -> int:
     return parse_rfc3339(f"{DAY}T{clock if clock.count(':') == 2 else f'{clock}:00'}.000Z")
 
 
-class Got(NamedTuple):
-    """An answer: its status, headers and text."""
-
-    status: int
-    headers: Any
-    text: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.text)
-
-
-def get(url: str, **headers: str) -> Got:
-    """GET with a deadline; an error status is an answer too."""
-    request = urllib.request.Request(url, headers={k.replace("_", "-"): v for k, v in headers.items()})  # noqa: S310
-    try:
-        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 - our own worker
-            return Got(answer.status, answer.headers, answer.read().decode())
-    except urllib.error.HTTPError as error:
-        with error:
-            return Got(error.code, error.headers, error.read().decode())
+def get(url: str, **headers: str) -> Answer:
+    """GET as `http_get` does, from a worker that is there."""
+    return http_get.get(url, GET_DEADLINE_S, **headers)
 
 
 def until(look: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> Any:
@@ -112,7 +96,7 @@ class Live:
         await self.installation.send(records, transactional_id=f"{self.installation.namespace}-stories")
         await self.installation.wait_until_caught_up(self.workers)
 
-    def get(self, path: str, worker: int = 0, **headers: str) -> Got:
+    def get(self, path: str, worker: int = 0, **headers: str) -> Answer:
         """What a worker answers."""
         return get(self.workers[worker].url + path, **headers)
 

@@ -2,19 +2,11 @@
 
 import pytest
 
+from tests.support import contract
 from topics.catalogue import INBOUND, OUTBOUND, PRICES, TOPICS, with_namespace, without_namespace
 
-IN = [
-    "croesus.prices",
-    "croesus.accounts",
-    "user.commands",
-    "inference.requests",
-    "execlet.progress",
-    "host.reports",
-    "execlet.heartbeats",
-    "obol.clock",
-]
-OUT = ["croesus.usage", "lifecycle.changes", "command.results", "execlet.orders", "host.orders", "dead.letters"]
+IN = ["croesus.prices", *contract.INBOUND]
+OUT = [*contract.OUTBOUND]
 
 
 def test_names_and_ranks_are_the_contracts() -> None:

@@ -1,0 +1,52 @@
+"""The contract's names, written out by hand: what tests hold the code against, whichever side they look from."""
+
+INBOUND = (
+    "croesus.accounts",
+    "user.commands",
+    "inference.requests",
+    "execlet.progress",
+    "host.reports",
+    "execlet.heartbeats",
+    "obol.clock",
+)
+"""The partitioned ones, in order of rank; `croesus.prices` comes before them."""
+
+OUTBOUND = (
+    "croesus.usage",
+    "lifecycle.changes",
+    "command.results",
+    "execlet.orders",
+    "host.orders",
+    "dead.letters",
+)
+
+DEPLOYMENT = {"deployment_id", "status", "current_replicas", "min_replicas", "profile", "replicas"}
+REPLICA = {"replica_id", "deployment_id", "status", "fail_reason", "last_health_check", "windows"}
+INSTANCE = {
+    "instance_id",
+    "state",
+    "transitional",
+    "meter",
+    "gpus_held",
+    "error_code",
+    "error_message",
+    "allowed_actions",
+    "windows",
+}
+WINDOW = {
+    "window_id",
+    "profile",
+    "quantity",
+    "opened_at",
+    "ended_at",
+    "last_health_check",
+    "billed_until",
+    "running_ms",
+    "billed_ms",
+    "pending_ms",
+    "forgiven_ms",
+    "overbilled_ms",
+    "held",
+}
+ORG = {"balance", "suspended", "burn_per_hour", "runway_s", "deployments", "replicas", "instances"}
+"""The fields of the web views' rows; each view has `as_of` besides."""
