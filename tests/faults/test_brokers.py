@@ -11,11 +11,10 @@ import pytest
 
 from sim.fleet import timeline
 from streams.engine.fatal import EXIT_FAULT, EXIT_FENCED
-from streams.engine.harness import ShardDriver
 from streams.limits import HOUR_MS, MINUTE_MS
+from tests.faults.in_process import check_published, worked_off
 from tests.support.brokers import BROKERS, Broker, cluster
 from tests.support.workers import POLL_S, Installation, LagWatch, Sent, Worker
-from topics.catalogue import OUTBOUND
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,12 +27,9 @@ DEADLINE_S = 120.0
 
 
 def fleet(installation: Installation, start_ms: int) -> Iterator[Sent]:
-    for record in timeline(23, 12, 400, start_ms, HOURS, instances=12, partitions=PARTITIONS, duplicates=0.05):
-        partition = record.partition
-        if partition is None:
-            partition = installation.place(record.topic, record.key or "")
-        key = None if record.key is None else record.key.encode()
-        yield Sent(record.topic, record.timestamp_ms, key, record.value, partition)
+    return installation.placed(
+        timeline(23, 12, 400, start_ms, HOURS, instances=12, partitions=PARTITIONS, duplicates=0.05)
+    )
 
 
 def in_parts(records: list[Sent]) -> list[list[Sent]]:
@@ -91,10 +87,7 @@ async def test_each_broker_is_lost_once_and_the_bill_is_the_same(namespace: str)
         await installation.provision()
         start_ms = int(time.time() * 1000) // MINUTE_MS * MINUTE_MS - 4 * HOUR_MS
         records = list(fleet(installation, start_ms))
-        driver = ShardDriver(partitions=PARTITIONS)
-        for topic, at_ms, key, value, partition in records:
-            driver.send(topic, value, at_ms, key, partition)
-        driver.run()
+        driver = worked_off(records, PARTITIONS)
 
         supervised = Supervised(installation)
         try:
@@ -107,11 +100,7 @@ async def test_each_broker_is_lost_once_and_the_bill_is_the_same(namespace: str)
             for worker in supervised.workers:
                 worker.kill()
 
-        for spec in OUTBOUND:
-            published = await installation.read(spec.name)
-            found = sorted((r.partition, r.timestamp, r.key or b"", r.value) for r in published)
-            expected = sorted((r.partition, r.timestamp, r.key or b"", r.value) for r in driver.records(spec.name))
-            assert found == expected, spec.name
+        await check_published(installation, driver)
 
 
 async def lose(broker: Broker, part: list[Sent], installation: Installation, supervised: Supervised) -> None:

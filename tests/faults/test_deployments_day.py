@@ -19,13 +19,11 @@ from tests.faults.upheaval import (
     Published,
     Upheaval,
     bodies,
-    check_jobs,
-    check_none_twice,
-    first_difference,
-    placed,
+    check_same,
     published,
+    published_in_peace,
     undisturbed,
-    with_refuse,
+    written_twice,
 )
 from tests.support.workers import Installation, Worker
 from topics.catalogue import CHANGES, CLOCK, DEAD_LETTERS, RESULTS, USAGE
@@ -73,28 +71,19 @@ async def test_a_day_of_deployments(kafka_bootstrap: str, namespace: str, tell: 
     start_ms = int(time.time() * 1000) // MINUTE_MS * MINUTE_MS - 30 * HOUR_MS
     calm = Installation(kafka_bootstrap, f"{namespace}.calm", PARTITIONS)
     rough = Installation(kafka_bootstrap, f"{namespace}.rough", PARTITIONS)
-    fleet = day(start_ms, HOURS)
-    log = list(with_refuse(placed(calm, fleet), SEED, REFUSE))
-    for installation in (calm, rough):
-        await installation.provision()
-        await installation.send(log)
-    tell(f"{len(log):,} records are written, twice; one worker, in peace")
+    log = await written_twice(calm, rough, day(start_ms, HOURS), (SEED, REFUSE), tell)
 
     workers: list[Worker] = []
     async with watching(lambda: [worker.url for worker in workers], org_names(ORGS), SEED) as calm_looks:
         await undisturbed(calm, started=workers.append)
-    expected = await published(calm)
-    tell(f"it published { {topic: sum(map(len, found.values())) for topic, found in expected.items()} }")
+    expected = await published_in_peace(calm, tell)
 
     upheaval = Upheaval(rough, SEED, EVENTS, tell)
     async with watching(lambda: [worker.url for worker in upheaval.workers], org_names(ORGS), SEED) as rough_looks:
         await upheaval.run()
     assert upheaval.kills >= 10
 
-    difference = first_difference(expected, await published(rough))
-    assert difference is None, difference
-    check_none_twice(expected, log)
-    check_jobs(expected)
+    await check_same(expected, rough, log)
     tell(f"both published the same; now {len(calm_looks)} and {len(rough_looks)} looks at the views")
     for looks in (calm_looks, rough_looks):
         check_looks(looks, expected)
@@ -130,7 +119,7 @@ async def test_running_replicas_at_every_tick(
     running: list[int] = []
     with Worker(installation) as worker:
         async with ClientSession(headers={"Accept": "application/json"}, timeout=ClientTimeout(total=30)) as session:
-            minutes = groupby(placed(installation, day(start_ms, WATCHED_HOURS)), lambda sent: sent.topic == CLOCK.name)
+            minutes = groupby(installation.placed(day(start_ms, WATCHED_HOURS)), lambda sent: sent.topic == CLOCK.name)
             for is_tick, records in minutes:
                 sent = list(records)
                 await installation.send(sent)

@@ -17,13 +17,10 @@ from tests.faults.upheaval import (
     Published,
     Upheaval,
     bodies,
-    check_jobs,
-    check_none_twice,
-    first_difference,
-    placed,
-    published,
+    check_same,
+    published_in_peace,
     undisturbed,
-    with_refuse,
+    written_twice,
 )
 from tests.support.workers import Installation
 from topics.catalogue import CHANGES, DEAD_LETTERS, HOST_ORDERS, RESULTS, USAGE
@@ -96,24 +93,16 @@ async def test_a_day_of_instances(kafka_bootstrap: str, namespace: str, tell: Ca
     )
     debts = sorted(debtors(start_ms), key=attrgetter("timestamp_ms"))
     merged = heapq.merge(fleet, debts, key=attrgetter("timestamp_ms"))
-    log = list(with_refuse(placed(calm, merged), SEED, REFUSE))
-    for installation in (calm, rough):
-        await installation.provision()
-        await installation.send(log)
-    tell(f"{len(log):,} records are written, twice; one worker, in peace")
+    log = await written_twice(calm, rough, merged, (SEED, REFUSE), tell)
 
     await undisturbed(calm, "--without-web")
-    expected = await published(calm)
-    tell(f"it published { {topic: sum(map(len, found.values())) for topic, found in expected.items()} }")
+    expected = await published_in_peace(calm, tell)
 
     upheaval = Upheaval(rough, SEED, EVENTS, tell, flags=("--without-web",))
     await upheaval.run()
     assert upheaval.kills >= 10
 
-    difference = first_difference(expected, await published(rough))
-    assert difference is None, difference
-    check_none_twice(expected, log)
-    check_jobs(expected)
+    await check_same(expected, rough, log)
     check_mixed(expected)
 
 

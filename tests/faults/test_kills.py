@@ -30,22 +30,19 @@ Message = tuple[int, bytes | None, int, bytes | None]
 
 def fleet(installation: Installation, start_ms: int) -> Iterator[Sent]:
     """Two hours of a fleet, with records that come twice and records that come late."""
-    for record in timeline(
-        SEED,
-        ORGS,
-        REPLICAS,
-        start_ms,
-        HOURS,
-        instances=INSTANCES,
-        partitions=PARTITIONS,
-        duplicates=0.05,
-        late=0.02,
-    ):
-        partition = record.partition
-        if partition is None:
-            partition = installation.place(record.topic, record.key or "")
-        key = None if record.key is None else record.key.encode()
-        yield Sent(record.topic, record.timestamp_ms, key, record.value, partition)
+    return installation.placed(
+        timeline(
+            SEED,
+            ORGS,
+            REPLICAS,
+            start_ms,
+            HOURS,
+            instances=INSTANCES,
+            partitions=PARTITIONS,
+            duplicates=0.05,
+            late=0.02,
+        )
+    )
 
 
 async def messages(installation: Installation, topic: str) -> list[Message]:

@@ -11,9 +11,8 @@ import pytest
 
 from sim.fleet import timeline
 from streams.engine.fatal import EXIT_FENCED
-from streams.engine.harness import ShardDriver
+from tests.faults.in_process import check_published, worked_off
 from tests.support.workers import Installation, LagWatch, Sent, Worker
-from topics.catalogue import OUTBOUND
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,12 +25,9 @@ HOUR_MS = 60 * MINUTE_MS
 
 
 def fleet(installation: Installation, start_ms: int) -> Iterator[Sent]:
-    for record in timeline(11, 12, 400, start_ms, 1.0, instances=12, partitions=PARTITIONS, duplicates=0.05):
-        partition = record.partition
-        if partition is None:
-            partition = installation.place(record.topic, record.key or "")
-        key = None if record.key is None else record.key.encode()
-        yield Sent(record.topic, record.timestamp_ms, key, record.value, partition)
+    return installation.placed(
+        timeline(11, 12, 400, start_ms, 1.0, instances=12, partitions=PARTITIONS, duplicates=0.05)
+    )
 
 
 async def test_a_worker_that_was_frozen_does_no_harm(kafka_bootstrap: str, namespace: str) -> None:
@@ -40,10 +36,7 @@ async def test_a_worker_that_was_frozen_does_no_harm(kafka_bootstrap: str, names
     start_ms = int(time.time() * 1000) // MINUTE_MS * MINUTE_MS - 3 * HOUR_MS
     records = list(fleet(installation, start_ms))
     await installation.send(records)
-    driver = ShardDriver(partitions=PARTITIONS)
-    for topic, at_ms, key, value, partition in records:
-        driver.send(topic, value, at_ms, key, partition)
-    driver.run()
+    driver = worked_off(records, PARTITIONS)
 
     # Commits that are rare leave much that is applied and not yet committed when it freezes.
     with Worker(installation, "--without-web", OBOL_COMMIT_INTERVAL_MS="300") as frozen:
@@ -58,7 +51,4 @@ async def test_a_worker_that_was_frozen_does_no_harm(kafka_bootstrap: str, names
                 assert "was taken over by another worker" in frozen.tail()
                 assert heir.stop() == 0
 
-    for spec in OUTBOUND:
-        found = sorted((r.partition, r.timestamp, r.key or b"", r.value) for r in await installation.read(spec.name))
-        expected = sorted((r.partition, r.timestamp, r.key or b"", r.value) for r in driver.records(spec.name))
-        assert found == expected, spec.name
+    await check_published(installation, driver)

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
     from sim.records import Record
 
+Refuse: TypeAlias = "tuple[int, float]"
+"""Seed and share of what no producer should send: see `with_refuse`."""
+
 Tell: TypeAlias = "Callable[[str], None]"
 Body = dict[str, Any]
 
@@ -86,14 +89,16 @@ Published: TypeAlias = dict[str, dict[int, list[Message]]]
 """By topic and partition, in order."""
 
 
-def placed(installation: Installation, records: Iterable[Record]) -> Iterator[Sent]:
-    """Put each record where its org's are."""
-    for record in records:
-        partition = record.partition
-        if partition is None:
-            partition = installation.place(record.topic, record.key or "")
-        key = None if record.key is None else record.key.encode()
-        yield Sent(record.topic, record.timestamp_ms, key, record.value, partition)
+async def written_twice(
+    calm: Installation, rough: Installation, records: Iterable[Record], refuse: Refuse, tell: Tell
+) -> list[Sent]:
+    """Provision both and write the same log to each, refuse among it; returns the log."""
+    log = list(with_refuse(calm.placed(records), *refuse))
+    for installation in (calm, rough):
+        await installation.provision()
+        await installation.send(log)
+    tell(f"{len(log):,} records are written, twice; one worker, in peace")
+    return log
 
 
 def with_refuse(log: Iterable[Sent], seed: int, share: float) -> Iterator[Sent]:
@@ -131,6 +136,21 @@ async def published(installation: Installation) -> Published:
         for record in await installation.read(spec.name):
             by_partition[record.partition].append(Message(record.key, record.timestamp, record.value, record.headers))
     return found
+
+
+async def published_in_peace(calm: Installation, tell: Tell) -> Published:
+    """What the other installation is held against."""
+    expected = await published(calm)
+    tell(f"it published { {topic: sum(map(len, found.values())) for topic, found in expected.items()} }")
+    return expected
+
+
+async def check_same(expected: Published, rough: Installation, log: Iterable[Sent]) -> None:
+    """`rough` published what was expected, to the byte; nothing of that came twice, and each job was ordered once."""
+    difference = first_difference(expected, await published(rough))
+    assert difference is None, difference
+    check_none_twice(expected, log)
+    check_jobs(expected)
 
 
 def bodies(outcome: Published, topic: str) -> list[Body]:

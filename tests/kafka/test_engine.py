@@ -349,16 +349,8 @@ async def test_a_replay_from_the_start_gives_the_same(kafka_bootstrap: str, name
     for name in ("once", "again"):
         installation = Installation(kafka_bootstrap, f"{namespace}.{name}", partitions=2)
         await installation.provision()
-        records = [
-            Sent(
-                record.topic,
-                record.timestamp_ms,
-                None if record.key is None else record.key.encode(),
-                record.value,
-                installation.place(record.topic, record.key or "") if record.partition is None else record.partition,
-            )
-            for record in timeline(3, 5, 30, start_ms, 0.5, instances=6, partitions=2, duplicates=0.1)
-        ]
+        fleet = timeline(3, 5, 30, start_ms, 0.5, instances=6, partitions=2, duplicates=0.1)
+        records = list(installation.placed(fleet))
         if name == "once":
             # As it happens: the log grows while the worker reads it. What is written in one transaction is there at
             # once, so that nothing is read that follows in time what is still to be written.

@@ -28,7 +28,9 @@ from topics.partitioner import partition_of
 from topics.provision import provision
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
+
+    from sim.records import Record
 
 DEADLINE_S = 90.0
 POLL_S = 0.02
@@ -92,6 +94,13 @@ class Installation:
     def place(self, topic: str, org_id: str) -> int:
         """The partition of an org's records in a topic."""
         return 0 if topic == PRICES.name else partition_of(org_id, self.partitions)
+
+    def placed(self, records: Iterable[Record]) -> Iterator[Sent]:
+        """Records of the stand-ins, each where its org's are."""
+        for record in records:
+            partition = self.place(record.topic, record.key or "") if record.partition is None else record.partition
+            key = None if record.key is None else record.key.encode()
+            yield Sent(record.topic, record.timestamp_ms, key, record.value, partition)
 
     async def send(self, records: Iterable[Sent], **producer_options: Any) -> None:
         """Write records, in their order within each partition, and wait until all are stored.

@@ -1,0 +1,31 @@
+"""What the shard makes of a log in this process, without a broker: real workers are held against it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streams.engine.harness import ShardDriver
+from topics.catalogue import OUTBOUND
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tests.support.workers import Installation, Sent
+
+
+def worked_off(records: Iterable[Sent], partitions: int) -> ShardDriver:
+    """A shard for each partition, through with all records."""
+    driver = ShardDriver(partitions=partitions)
+    for topic, at_ms, key, value, partition in records:
+        driver.send(topic, value, at_ms, key, partition)
+    driver.run()
+    return driver
+
+
+async def check_published(installation: Installation, driver: ShardDriver) -> None:
+    """All that was published is what the driver published, nothing less and nothing twice."""
+    for spec in OUTBOUND:
+        published = await installation.read(spec.name)
+        found = sorted((r.partition, r.timestamp, r.key or b"", r.value) for r in published)
+        expected = sorted((r.partition, r.timestamp, r.key or b"", r.value) for r in driver.records(spec.name))
+        assert found == expected, spec.name
