@@ -1,13 +1,15 @@
 """Why a cluster turns us away: aiokafka's clients log it, but what they raise only says that they can't connect."""
 
+import asyncio
 import ssl
 from typing import Any, Final, NamedTuple
 
-from aiokafka.conn import create_conn
+from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import IllegalSaslStateError, KafkaError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
 from aiokafka.protocol.metadata import MetadataRequest
 
 _TIMEOUT_MS: Final = 5_000
+_CLOSING_S: Final = 0.5
 
 # OpenSSL's X509_V_ERR_…, as `SSLCertVerificationError.verify_code` has them.
 _HAS_EXPIRED: Final = 10
@@ -42,12 +44,17 @@ async def why_refused(client_options: dict[str, Any]) -> Refusal | None:
 async def _knock(server: str, options: dict[str, Any]) -> Refusal | None:
     """Log in and ask for something, which is when a broker that wants a login hangs up. `OSError`: nobody is there."""
     host, _, port = server.rpartition(":")
+    connection = AIOKafkaConnection(host.strip("[]"), int(port), request_timeout_ms=_TIMEOUT_MS, **options)
+    refusal = await _ask(connection, server, options)
+    # The socket closes a little later; where TLS was not agreed on, nobody tells when.
+    await asyncio.wait([connection.close()], timeout=_CLOSING_S)
+    return refusal
+
+
+async def _ask(connection: Any, server: str, options: dict[str, Any]) -> Refusal | None:
     try:
-        connection = await create_conn(host.strip("[]"), int(port), request_timeout_ms=_TIMEOUT_MS, **options)
-        try:
-            await connection.send(MetadataRequest([]))
-        finally:
-            connection.close()
+        await connection.connect()
+        await connection.send(MetadataRequest([]))
     except SaslAuthenticationFailed as error:
         user, told = options.get("sasl_plain_username"), error.args[0] if error.args else "no reason given"
         mend = "correct KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD"
