@@ -15,7 +15,7 @@ from sim.views import HttpViews
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 HOST: Final = "127.0.0.1"
-PORT: Final = 6066
+PORTS: Final = range(6066, 6166)
 READY_DEADLINE_S: Final = 120.0
 STOP_DEADLINE_S: Final = 30.0
 
@@ -104,14 +104,14 @@ def _opened(log: Path) -> BinaryIO:
 
 
 def free_port() -> int:
-    """Choose the views' usual port, or any other where that is taken."""
-    for port in (PORT, 0):
+    """Choose the views' usual port, or the first above it that nobody has."""
+    for port in PORTS:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((HOST, port))
             except OSError:
                 continue
-            return int(probe.getsockname()[1])
-    msg = f"no free port on {HOST}"
+            return port
+    msg = f"no free port on {HOST} from {PORTS[0]} to {PORTS[-1]}"
     raise OSError(msg)

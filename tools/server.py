@@ -7,8 +7,10 @@ explained. Two starts at once are serialised by a lock on the folder.
 from __future__ import annotations
 
 import fcntl
+import itertools
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -29,6 +31,16 @@ LOOPBACK = "127.0.0.1"
 _START_DEADLINE_S = 60
 _STOP_DEADLINE_S = 30
 _CONNECT_TIMEOUT_S = 1
+
+_LISTENING_PORTS = range(20_000, 32_768)
+"""Above those of well-known servers, below those that Linux, macOS and Windows give to outgoing connections."""
+
+# Each process begins elsewhere, so two at a time hardly meet.
+_listening_ports = itertools.islice(
+    itertools.cycle(_LISTENING_PORTS),
+    random.randrange(len(_LISTENING_PORTS)),  # noqa: S311 - nothing secret
+    None,
+)
 
 
 @dataclass(frozen=True)
@@ -60,13 +72,24 @@ def connects(port: int) -> bool:
 
 
 def free_ports(count: int = 1) -> int:
-    """First of `count` neighbouring loopback ports that nothing holds now."""
+    """First of `count` neighbouring loopback ports that nothing holds; a process gets none of them twice.
+
+    The system's own choice, port 0, is one that an outgoing connection may have by the time a server wants it.
+    """
     while True:
-        with closing(socket.socket()) as probe:
-            probe.bind((LOOPBACK, 0))
-            first: int = probe.getsockname()[1]
-        if not any(connects(port) for port in range(first, first + count)):
-            return first
+        ports = [next(_listening_ports) for _ in range(count)]
+        if ports == list(range(ports[0], ports[0] + count)) and all(_can_listen(port) for port in ports):
+            return ports[0]
+
+
+def _can_listen(port: int) -> bool:
+    with closing(socket.socket()) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do: a port just left is free
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True
 
 
 def exchange(port: int, request: bytes, answer_bytes: int) -> bytes:

@@ -9,10 +9,11 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from redis.asyncio import Redis
 
+from tools import server
 from tools.console import ToolError
 from tools.kafka_server import KafkaServer
 from tools.leftovers import session_folder
-from tools.server import Running, birth_of, free_ports
+from tools.server import LOOPBACK, Running, birth_of, free_ports
 from tools.services import KAFKA
 
 
@@ -59,6 +60,22 @@ def test_a_taken_port_is_explained_with_the_mend(monkeypatch: pytest.MonkeyPatch
             broker.start()
     assert f"OBOL_BROKER_PORT={port + 100}" in str(refused.value)
     broker.remove()
+
+
+def test_free_ports_are_none_that_an_outgoing_connection_may_get_meanwhile() -> None:
+    given = [port for first in (free_ports(4) for _ in range(100)) for port in range(first, first + 4)]
+    # 32768 is Linux's first; 49152 is macOS's and Windows'.
+    assert all(1_024 <= port < 32_768 for port in given)
+    assert len(set(given)) == len(given)
+
+
+def test_neighbours_of_a_taken_port_are_looked_for_further_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = free_ports(4)
+    monkeypatch.setattr(server, "_listening_ports", iter(range(first, first + 4)))
+    with socket.socket() as taken:
+        # It need not listen to be in the way.
+        taken.bind((LOOPBACK, first + 1))
+        assert free_ports(2) == first + 2
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "99999", "kafka", "9092.0"])

@@ -11,6 +11,8 @@ from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 
+from tools.server import free_ports
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -39,7 +41,7 @@ class Browser:
         for flag in (*FLAGS, f"--user-data-dir={self._profile}", f"--force-device-scale-factor={scale}"):
             options.add_argument(flag)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        self.driver = webdriver.Chrome(options=options, service=Service(chromedriver))
+        self.driver = webdriver.Chrome(options=options, service=Service(chromedriver, port=free_ports()))
         self.driver.set_page_load_timeout(_DEADLINE_S)
         self.driver.set_script_timeout(_DEADLINE_S)
 
