@@ -56,7 +56,8 @@ class Worker:
         if self._process.returncode is None:
             self._process.send_signal(signal.SIGTERM)
         try:
-            return await asyncio.wait_for(self._process.wait(), STOP_DEADLINE_S)
+            async with asyncio.timeout(STOP_DEADLINE_S):
+                return await self._process.wait()
         except TimeoutError:
             self._process.kill()
             return await self._process.wait()

@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 from redis import asyncio as redis
 from redis.exceptions import RedisError
 
+from streams.engine.tasks import ended
 from streams.metrics.source import Shard
 from streams.rules.book import OrgBook
 from streams.rules.rows import Deployment, Instance, Org, Replica
@@ -189,8 +190,7 @@ class ReadModel:
     async def stop(self) -> None:
         """Follow no more, and let go of the connections."""
         if self._following is not None:
-            self._following.cancel()
-            await asyncio.gather(self._following, return_exceptions=True)
+            await ended([self._following])
         await self._writer.aclose()
         await self._reader.aclose()
 

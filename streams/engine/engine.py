@@ -9,7 +9,6 @@ import logging
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from aiokafka.errors import KafkaError
@@ -23,6 +22,7 @@ from streams.engine.merge import Queue
 from streams.engine.prices import PriceReader
 from streams.engine.shard import INPUTS, Commit, Phase, Shard
 from streams.engine.table import TABLES
+from streams.engine.tasks import ended, happens
 from streams.limits import HOUR_MS
 from streams.rules.context import Switches
 from streams.settings import Settings
@@ -168,9 +168,7 @@ class Engine:
         """Commit what is applied, and let go of everything."""
         await self.on_revoked()
         self.has_committed_all = True
-        for task in (*self._tasks, *self._commit_loops.values()):
-            task.cancel()
-        await asyncio.gather(*self._tasks, *self._commit_loops.values(), return_exceptions=True)
+        await ended((*self._tasks, *self._commit_loops.values()))
         self._commit_loops.clear()
         await asyncio.gather(*(committer.close() for committer in self._committers.values()))
         await self._clock.stop()
@@ -237,9 +235,7 @@ class Engine:
         )
 
     async def _drop(self, partition: int) -> None:
-        loop = self._commit_loops.pop(partition)
-        loop.cancel()
-        await asyncio.gather(loop, return_exceptions=True)
+        await ended([self._commit_loops.pop(partition)])
         await self._committers.pop(partition).close()
         del self.by_partition[partition]
 
@@ -346,9 +342,7 @@ class Engine:
         """Apply whatever may be applied, a slice of each shard in turn."""
         last_s = time.monotonic()
         while True:
-            timeout_s = None if not self._wakes_at() else _PATIENCE_STEP_S
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._work.wait(), timeout_s)
+            await happens(self._work, _PATIENCE_STEP_S if self._wakes_at() else None)
             self._work.clear()
             now_s = time.monotonic()
             # Patience is with others: time that this worker was busy doesn't count.
@@ -414,8 +408,7 @@ class Engine:
         interval_s = self.settings.commit_interval_ms / 1_000
         urgent = self._committers[partition].urgent
         while True:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(urgent.wait(), interval_s)
+            await happens(urgent, interval_s)
             urgent.clear()
             await self._commit(partition)
 

@@ -290,10 +290,13 @@ class Worker:
         self.wait_for("Starting...")
         self.process.send_signal(signal.SIGTERM)
         try:
-            return self.process.wait(deadline_s)
+            code = self.process.wait(deadline_s)
         except subprocess.TimeoutExpired as error:
             message = f"the worker has not stopped after {deadline_s:g} s\n{self.tail()}"
             raise AssertionError(message) from error
+        # It was done and yet stayed until its own deadline: something in it never ended.
+        assert "not yet gone" not in self.tail(), self.tail()
+        return code
 
     def wait(self, deadline_s: float = DEADLINE_S) -> int:
         """Wait until it ends by itself; its exit code."""
