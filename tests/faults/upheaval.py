@@ -256,13 +256,14 @@ class OpenWork:
         return {place.partition for place in self._places if stable[place] < written[place]}
 
 
-_AT_WORK = re.compile(r"partitions \[([\d, ]*)\] are at work")
+_SAID = re.compile(r"partitions \[([\d, ]*)\] are (at work|this worker's)")
 
 
 def partitions_of(worker: Worker) -> set[int]:
-    """Which partitions a worker said last that it works on."""
-    said = _AT_WORK.findall(worker.log.read_text(errors="replace"))
-    return {int(number) for number in said[-1].split(",")} if said and said[-1] else set()
+    """Which partitions a worker said last that it works on: none while it restores."""
+    said = _SAID.findall(worker.log.read_text(errors="replace"))
+    numbers, what = said[-1] if said else ("", "")
+    return {int(number) for number in numbers.split(",")} if numbers and what == "at work" else set()
 
 
 @dataclass
