@@ -69,7 +69,31 @@ class Committer:
         await self._producer.start()
 
     async def commit(self, commit: Commit) -> None:
-        """Write one transaction. When it raises, nothing of it counts, and nothing may be written after it."""
+        """Write one transaction. When it raises, nothing of it counts, and nothing may be written after it.
+
+        Raises one of `FENCED` when another worker has taken the partition over, at whatever step that comes to light.
+        """
+        try:
+            await self._write(commit)
+        except Exception as error:
+            why = self._why(error)
+            if why is error:
+                raise
+            raise why from error
+
+    def _why(self, error: Exception) -> BaseException:
+        """What has ended the transaction. The producer hears of it in the background, and then refuses each call.
+
+        Depending on the call that comes next, `error` says only that there is no transaction.
+        """
+        end = self._producer._txn_manager.wait_for_transaction_end()  # noqa: SLF001 - it is told nowhere else
+        heard = end.exception() if end is not None and end.done() and not end.cancelled() else None
+        why = known = heard or error
+        while why is not None and not isinstance(why, FENCED):
+            why = why.__cause__
+        return why or known
+
+    async def _write(self, commit: Commit) -> None:
         now_ms = time.time_ns() // 1_000_000
         await self._producer.begin_transaction()
         changelogs = {table: self._outlet(self._changelog(table)) for table in commit.rows}
