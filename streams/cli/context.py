@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from streams.cli.failure import Failure, told_of_kafka
+from streams.cli.interrupt import run_until_interrupted
 from streams.settings import Settings
 from topics.login import why_refused
 
@@ -55,7 +56,7 @@ def progress(*, counted: bool) -> Progress:
 def run(work: Coroutine[Any, Any, Result]) -> Result:
     """Carry out what talks to Kafka; its errors come out as `Failure`."""
     try:
-        return asyncio.run(work)
+        return run_until_interrupted(work)
     except KafkaError as error:
         refusal = None
         if isinstance(error, KafkaConnectionError):
