@@ -4,19 +4,26 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Final
+
+AGAIN_S: Final = 35.0
+"""Longer than cleaning up takes, of which the longest is to stop a worker."""
 
 
 @asynccontextmanager
 async def ended_by_signals() -> AsyncIterator[None]:
-    """Cancel the task inside at the first Ctrl-C or SIGTERM; later ones change nothing, cleaning up takes its time."""
+    """Cancel the task inside at Ctrl-C or SIGTERM.
+
+    Cleaning up takes its time, so another changes nothing for `AGAIN_S`; then it does, as the first may have been lost.
+    """
     task = asyncio.current_task()
     loop = asyncio.get_running_loop()
-    asked = False
+    next_s = loop.time()
 
     def end() -> None:
-        nonlocal asked
-        if not asked and task is not None:
-            asked = True
+        nonlocal next_s
+        if task is not None and loop.time() >= next_s:
+            next_s = loop.time() + AGAIN_S
             task.cancel()
 
     for number in (signal.SIGINT, signal.SIGTERM):
