@@ -18,7 +18,7 @@ from streams.engine.clock import WallClock
 from streams.engine.commit import FENCED, Committer
 from streams.engine.ends import Ends
 from streams.engine.fatal import EXIT_FENCED, end_process, guarded
-from streams.engine.merge import Queue
+from streams.engine.merge import LostRecordsError, Queue
 from streams.engine.prices import PriceReader
 from streams.engine.shard import INPUTS, Commit, Phase, Shard
 from streams.engine.table import TABLES
@@ -52,6 +52,9 @@ GC_THRESHOLDS: Final = (50_000, 20, 100)
 
 STUCK_S: Final = 60.0
 """A restore of which nothing is read for so long is begun anew, by a restart."""
+
+MAX_READ_AGAIN: Final = 5
+"""How often what is missing from an input is asked for again; then the log no longer has it."""
 
 NO_GENERATION: Final = -1
 """While partitions are between two assignments."""
@@ -97,6 +100,8 @@ class Engine:
         self._commit_loops: dict[int, asyncio.Task[None]] = {}
         self._changelog_ends: dict[tuple[str, int], int] = {}
         self._paused: set[tuple[str, int]] = set()
+        self._seeking: dict[tuple[str, int], asyncio.Task[None]] = {}
+        self._read_again: dict[tuple[str, int], tuple[int, int]] = {}
         self._generation = NO_GENERATION
         self._ends = Ends(options, f"{settings.app_id}-ends")
         self.price_reader = PriceReader(options, settings.topic(PRICES.name), settings.currency)
@@ -328,11 +333,41 @@ class Engine:
             return
         fetch: Fetch = message.value
         topic = without_namespace(message.topic, self.settings.namespace)
-        shard.merge.feed(topic, fetch.records, fetch.start, fetch.end, self._asked)
+        try:
+            shard.merge.feed(topic, fetch.records, fetch.start, fetch.end, self._asked)
+        except LostRecordsError as error:
+            self._seek_back((message.topic, message.partition), shard.merge.queues[topic].fetched, error)
+            return
         if self._is_full(shard.merge.queues[topic]):
             self._paused.add((topic, message.partition))
             self._pause(message.topic, message.partition)
         self._work.set()
+
+    def _seek_back(self, place: tuple[str, int], at: int, error: LostRecordsError) -> None:
+        """Have an input read again from `at`: around a rebalance, what was fetched may get lost on its way here.
+
+        Raises `error` when that was tried often enough.
+        """
+        if place in self._seeking:
+            return
+        before, times = self._read_again.get(place, (at, 0))
+        times = times + 1 if before == at else 1
+        if times > MAX_READ_AGAIN:
+            raise error
+        self._read_again[place] = at, times
+        log.warning("%s partition %d: %s; reading from there again", *place, error)
+        self._seeking[place] = asyncio.create_task(guarded(f"seeking {place}", self._seek_to(place, at)))
+
+    async def _seek_to(self, place: tuple[str, int], at: int) -> None:
+        generation = self._generation
+        try:
+            await self._seek({place: at})
+        except Exception:
+            # A rebalance has taken the partition away meanwhile, or seeks by itself.
+            if generation == self._generation:
+                raise
+        finally:
+            del self._seeking[place]
 
     @staticmethod
     def _is_full(queue: Queue) -> bool:

@@ -60,6 +60,9 @@ class _Thread(driver.AIOKafkaConsumerThread):
         while True:
             while fetcher._subscriptions.reassignment_in_progress:  # noqa: SLF001
                 await fetcher._subscriptions.wait_for_assignment()  # noqa: SLF001
+            # It changes while we wait; none active would mean all to aiokafka, paused ones too.
+            if not active_partitions:
+                return {}
             # Without a wait in between: a seek, or a new assignment, would make these a lie.
             before, generation = _positions(consumer), self.app.consumer_generation_id
             records = await super()._fetch_records(consumer, active_partitions, timeout=0, max_records=max_records)
