@@ -15,10 +15,12 @@ from sim.fleet import timeline
 from sim.users import org_names
 from tests.faults.onlooker import Look, check_looks, deployments_of, watching
 from tests.faults.upheaval import (
+    MANY_KILLS,
     Event,
     Published,
     Upheaval,
     bodies,
+    calm_and_rough,
     check_same,
     published,
     published_in_peace,
@@ -69,8 +71,7 @@ def day(start_ms: int, hours: float) -> Iterator[Record]:
 
 async def test_a_day_of_deployments(kafka_bootstrap: str, namespace: str, tell: Callable[[str], None]) -> None:
     start_ms = int(time.time() * 1000) // MINUTE_MS * MINUTE_MS - 30 * HOUR_MS
-    calm = Installation(kafka_bootstrap, f"{namespace}.calm", PARTITIONS)
-    rough = Installation(kafka_bootstrap, f"{namespace}.rough", PARTITIONS)
+    calm, rough = calm_and_rough(kafka_bootstrap, namespace, PARTITIONS)
     log = await written_twice(calm, rough, day(start_ms, HOURS), (SEED, REFUSE), tell)
 
     workers: list[Worker] = []
@@ -81,7 +82,7 @@ async def test_a_day_of_deployments(kafka_bootstrap: str, namespace: str, tell: 
     upheaval = Upheaval(rough, SEED, EVENTS, tell)
     async with watching(lambda: [worker.url for worker in upheaval.workers], org_names(ORGS), SEED) as rough_looks:
         await upheaval.run()
-    assert upheaval.kills >= 10
+    assert upheaval.kills >= MANY_KILLS
 
     await check_same(expected, rough, log)
     tell(f"both published the same; now {len(calm_looks)} and {len(rough_looks)} looks at the views")

@@ -58,6 +58,9 @@ KILLS: dict[Event, int] = {
 }
 """How many workers an event kills, where two are at work."""
 
+MANY_KILLS = 10
+"""In one test, at least."""
+
 CALM_DEADLINE_S = 300.0
 
 HELD_S = 0.5
@@ -402,3 +405,27 @@ class Upheaval:
             self.kills += 1
         # Nobody else may write there before the victims are missed, which takes seconds.
         self.transactions_cut += len(mine & await work.partitions())
+
+
+def calm_and_rough(
+    bootstrap: str, namespace: str, partitions: int, environ: dict[str, str] | None = None
+) -> tuple[Installation, Installation]:
+    """Two installations that differ in nothing but their names."""
+    calm, rough = (
+        Installation(bootstrap, f"{namespace}.{name}", partitions, dict(environ or {})) for name in ("calm", "rough")
+    )
+    return calm, rough
+
+
+async def unchanged_by(upheaval: Upheaval, calm: Installation, records: Iterable[Record], refuse: float) -> Published:
+    """What `calm` published of `records`, and so did the other in `upheaval`: to the byte, and after many kills.
+
+    `refuse` is the share of what no producer should send: see `with_refuse`.
+    """
+    log = await written_twice(calm, upheaval.installation, records, (upheaval.seed, refuse), upheaval.tell)
+    await undisturbed(calm, *upheaval.flags)
+    expected = await published_in_peace(calm, upheaval.tell)
+    await upheaval.run()
+    assert upheaval.kills >= MANY_KILLS
+    await check_same(expected, upheaval.installation, log)
+    return expected

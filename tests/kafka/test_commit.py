@@ -56,6 +56,15 @@ async def fenced(installation: Installation) -> AsyncIterator[Committer]:
     gc.collect()
 
 
+@pytest.fixture
+async def alone(installation: Installation) -> AsyncIterator[Committer]:
+    """One whose partition nobody else wants."""
+    made = committer(installation)
+    await made.fence()
+    yield made
+    await made.close()
+
+
 async def test_what_is_locked_out_is_told_so(fenced: Committer, installation: Installation) -> None:
     with pytest.raises(FENCED):
         await fenced.commit(COMMIT)
@@ -79,10 +88,8 @@ async def test_also_when_the_producer_has_heard_of_it_before_the_next_call(
     assert len(await installation.read(RESULTS.name)) == 1
 
 
-async def test_also_when_the_producer_wraps_it(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
-    mine = committer(installation)
-    await mine.fence()
-    producer: Any = mine._producer
+async def test_also_when_the_producer_wraps_it(alone: Committer, monkeypatch: pytest.MonkeyPatch) -> None:
+    producer: Any = alone._producer
 
     async def forgotten(_topic: str) -> None:
         # A broker forgets a transactional id that was not heard of for days.
@@ -92,14 +99,11 @@ async def test_also_when_the_producer_wraps_it(installation: Installation, monke
 
     monkeypatch.setattr(producer.client, "_wait_on_metadata", forgotten)
     with pytest.raises(InvalidProducerIdMapping):
-        await mine.commit(COMMIT)
-    await mine.close()
+        await alone.commit(COMMIT)
 
 
-async def test_another_error_stays_what_it_is(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
-    mine = committer(installation)
-    await mine.fence()
-    producer: Any = mine._producer
+async def test_another_error_stays_what_it_is(alone: Committer, monkeypatch: pytest.MonkeyPatch) -> None:
+    producer: Any = alone._producer
 
     async def lost(_topic: str) -> None:
         msg = "no route"
@@ -107,5 +111,4 @@ async def test_another_error_stays_what_it_is(installation: Installation, monkey
 
     monkeypatch.setattr(producer.client, "_wait_on_metadata", lost)
     with pytest.raises(OSError, match="no route"):
-        await mine.commit(COMMIT)
-    await mine.close()
+        await alone.commit(COMMIT)

@@ -37,11 +37,15 @@ class Wired:
     async def seek(self, positions: dict[tuple[str, int], int]) -> None:
         self.sought.append(positions)
 
-    async def feed(self, start: int, end: int) -> None:
-        """Hand over what was read of the heartbeats from `start` to `end`: markers alone, which take offsets too."""
+    def hand_over(self, start: int, end: int) -> None:
+        """Feed what was read of the heartbeats from `start` to `end`: markers alone, which take offsets too."""
         fetch = Fetch([], start, end, GENERATION)
         message: Any = SimpleNamespace(topic=HEARTBEATS.name, partition=0, generation_id=GENERATION, value=fetch)
         self.engine.feed(message)
+
+    async def feed(self, start: int, end: int) -> None:
+        """Hand over what was read, and let what comes of it happen."""
+        self.hand_over(start, end)
         for _ in range(5):
             await asyncio.sleep(0)
 
@@ -67,10 +71,8 @@ async def test_what_got_lost_on_its_way_is_read_again(wired: Wired) -> None:
 
 async def test_what_was_on_its_way_before_the_seek_asks_for_no_other(wired: Wired) -> None:
     await wired.feed(0, 10)
-    fetch = Fetch([], 20, 30, GENERATION)
-    message: Any = SimpleNamespace(topic=HEARTBEATS.name, partition=0, generation_id=GENERATION, value=fetch)
     for _ in range(3 * MAX_READ_AGAIN):
-        wired.engine.feed(message)
+        wired.hand_over(20, 30)
     await wired.feed(20, 30)
     assert len(wired.sought) == 1
 
