@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streams.engine.harness import ShardDriver
+from streams.replay.driver import ShardDriver
 from topics.catalogue import OUTBOUND
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from sim.fleet import timeline
 from streams.engine import clock
 from streams.engine.clock import WallClock
 from streams.engine.fatal import EXIT_FAULT
-from streams.engine.harness import ShardDriver
 from streams.engine.position import decode_position
 from streams.engine.shard import REROUTED
+from streams.replay.driver import ShardDriver
 from streams.settings import EXIT_WRONG_SETTING
 from tests.support.workers import DEADLINE_S, POLL_S, Installation, LagWatch, Sent, Worker
 from topics.catalogue import CLOCK, COMMANDS, DEAD_LETTERS, HEARTBEATS, OUTBOUND, PRICES, PROGRESS, RESULTS, USAGE

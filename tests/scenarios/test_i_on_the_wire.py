@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from streams.engine.harness import ShardDriver
+from streams.replay.driver import ShardDriver
 from tests.unit.rules.instance_world import HOUR, MINUTE, at
 
 OUTBOUND = ("croesus.usage", "lifecycle.changes", "command.results", "host.orders", "execlet.orders", "dead.letters")

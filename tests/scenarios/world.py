@@ -5,9 +5,9 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from streams.billing.prices import Prices
-from streams.engine.harness import Log, ShardDriver
 from streams.engine.shard import Commit
 from streams.limits import HOUR_MS
+from streams.replay.driver import Log, ShardDriver
 from streams.rules.book import Book
 from streams.rules.context import Switches
 from streams.rules.decision import Decision

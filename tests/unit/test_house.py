@@ -25,6 +25,7 @@ ORDER = (
     "streams.rules",
     "streams.metrics",
     "streams.engine",
+    "streams.replay",
     "streams.readmodel",
     "streams.web",
     "streams.app",

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.fleet import timeline
-from streams.engine.harness import LogRecord, ShardDriver
+from streams.replay.driver import LogRecord, ShardDriver
 from topics.catalogue import OUTBOUND
 
 T0 = 1_764_417_600_000

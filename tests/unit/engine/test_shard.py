@@ -11,11 +11,11 @@ import pytest
 
 from streams.billing.prices import Prices
 from streams.engine import shard as shards
-from streams.engine.harness import LogRecord, ShardDriver
 from streams.engine.position import KEY, TABLE, decode_position
 from streams.engine.rowcodec import encode_row
 from streams.engine.shard import REROUTED, Phase, Shard, ShardError
 from streams.limits import HOUR_MS, MINUTE_MS
+from streams.replay.driver import LogRecord, ShardDriver
 from streams.rules.context import Switches
 from streams.rules.rows import Answer, Org, row_key
 from topics.catalogue import ACCOUNTS, CLOCK, COMMANDS, DEAD_LETTERS, HEARTBEATS, PROGRESS, REPORTS, RESULTS, USAGE

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from schemas.times import parse_rfc3339
 from streams.billing.windows import figures
-from streams.engine.harness import ShardDriver
+from streams.replay.driver import ShardDriver
 from tests.scenarios.records import Numbers, Record, record
 from tests.scenarios.runner import check_outputs
 from tests.scenarios.timeline import Act, to_ms
