@@ -1,4 +1,4 @@
-"""One worker's rows without the worker: `python -m bench.restorer FILE TABLE`, of rows written by `write_rows`.
+"""One worker's rows without the worker: `python -m bench.restorer FILE`, of rows written by `write_rows`.
 
 The last line it prints: how many rows, the seconds of CPU time that reading them back took, and the bytes of memory
 that they hold.
@@ -21,23 +21,25 @@ from streams.rules.context import Switches
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
-def write_rows(path: Path, rows: Iterable[tuple[bytes, bytes]]) -> int:
-    """Write a table's (key, value) pairs, as its changelog has them, to a file; returns how many."""
+def write_rows(path: Path, rows: Iterable[tuple[str, bytes, bytes]]) -> int:
+    """Write (table, key, value) of rows, as changelogs have them, to a file; returns how many."""
     count = 0
     with path.open("wb") as out:
-        for key, value in rows:
-            out.write(key + b"\t" + value + b"\n")  # neither holds a tab or a newline: ids and compact JSON
+        for table, key, value in rows:
+            out.write(
+                table.encode() + b"\t" + key + b"\t" + value + b"\n"
+            )  # neither holds a tab or a newline: ids and compact JSON
             count += 1
     return count
 
 
-def restore(path: Path, table: str) -> Shard:
+def restore(path: Path) -> Shard:
     """Read them back into a shard, as after a start."""
     shard = Shard(0, partitions=1, prices=Prices(), switches=Switches(True, False), retention_ms=0, patience_s=0)
     with path.open("rb") as lines:
         for line in lines:
-            key, _, value = line.rstrip(b"\n").partition(b"\t")
-            shard.restore(table, key, value)
+            table, key, value = line.rstrip(b"\n").split(b"\t")
+            shard.restore(table.decode(), key, value)
     shard.start({})
     return shard
 
@@ -47,17 +49,17 @@ def _rss_bytes() -> int:
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * _PAGE_BYTES
 
 
-def main(path: Path, table: str) -> None:
+def main(path: Path) -> None:
     """Measure and print."""
     msgspec.json.encode({})
     before = _rss_bytes()
     started_s = time.process_time()
     gc.disable()  # as a worker does
-    shard = restore(path, table)
+    shard = restore(path)
     gc.enable()
     cpu_s = time.process_time() - started_s
     print(shard.restored_rows, cpu_s, _rss_bytes() - before)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]))

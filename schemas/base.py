@@ -7,6 +7,9 @@ from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaH
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
+Json = dict[str, Any]
+"""A JSON object."""
+
 MAX_VALUE_BYTES: Final = 65_536
 """A longer record value is a dead letter `too_large` and is never parsed (contract, "Out")."""
 

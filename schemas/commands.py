@@ -1,6 +1,6 @@
 """`user.commands`: what a user asks for. Each command gets one result (C1)."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -20,6 +20,7 @@ from schemas.ids import (
 )
 
 __all__ = [
+    "COMMANDS",
     "Command",
     "CommandHead",
     "CreateDeployment",
@@ -29,6 +30,7 @@ __all__ = [
     "StopDeployment",
     "StopInstance",
     "Template",
+    "target_field",
 ]
 
 
@@ -113,8 +115,23 @@ class DestroyInstance(Wire):
     instance_id: InstanceId
 
 
+COMMANDS: Final = (
+    CreateDeployment,
+    StopDeployment,
+    DeployInstance,
+    StartInstance,
+    StopInstance,
+    DestroyInstance,
+)
+"""Every command's model."""
+
 Command = Annotated[
     CreateDeployment | StopDeployment | DeployInstance | StartInstance | StopInstance | DestroyInstance,
     Field(discriminator="type"),
 ]
-"""Any record of `user.commands`, told apart by `type`."""
+"""Any record of `user.commands`, distinguished by `type`."""
+
+
+def target_field(command: type[Wire]) -> str:
+    """Return the name of the field that names what a command is about."""
+    return next(name for name in command.model_fields if name in {"deployment_id", "instance_id"})

@@ -6,7 +6,6 @@ from pydantic import Field
 
 from schemas.base import Wire
 from schemas.ids import Rfc3339
-from schemas.times import rfc3339
 
 UsageType = Literal["dedicated_inference_running", "instance_gpu_running", "instance_disk_stopped"]
 """Which meter an event comes from: B1 for dedicated inference, I2 for instances."""
@@ -29,38 +28,3 @@ class Usage(Wire):
     interval_start: Rfc3339 = Field(description="Start of the piece, included.")
     interval_end: Rfc3339 = Field(description="End of the piece, excluded.")
     duration_ms: int = Field(ge=1, le=60_000, description="Length of the piece in ms, 1 to 60,000.")
-
-
-def usage_id(meter: UsageType, owner_id: str, start_ms: int) -> str:
-    """Name the piece that starts at `start_ms`, of the replica or instance `owner_id` (contract, "Out")."""
-    part = {"dedicated_inference_running": "", "instance_gpu_running": "gpu:", "instance_disk_stopped": "disk:"}[meter]
-    return f"{owner_id}:{part}{rfc3339(start_ms)}"
-
-
-def usage(  # noqa: PLR0913, PLR0917 - one argument a field
-    meter: UsageType,
-    org_id: str,
-    owner_id: str,
-    deployment_id: str | None,
-    window_id: str,
-    profile: str,
-    quantity: int,
-    start_ms: int,
-    end_ms: int,
-) -> Usage:
-    """Build the usage event of [`start_ms`, `end_ms`); `owner_id` is the replica, or the instance."""
-    dedicated = meter == "dedicated_inference_running"
-    return Usage(
-        id=usage_id(meter, owner_id, start_ms),
-        type=meter,
-        org_id=org_id,
-        deployment_id=deployment_id if dedicated else None,
-        replica_id=owner_id if dedicated else None,
-        instance_id=None if dedicated else owner_id,
-        window_id=window_id,
-        profile=profile,
-        quantity=quantity,
-        interval_start=rfc3339(start_ms),
-        interval_end=rfc3339(end_ms),
-        duration_ms=end_ms - start_ms,
-    )

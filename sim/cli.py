@@ -90,7 +90,9 @@ def croesus(
     top_up: Annotated[str, typer.Option(help="What an org pays in when it has run dry.")] = "5000",
     top_up_after: Annotated[int, typer.Option(min=1, help="Minutes from running dry to paying.")] = 20,
     suspend_after: Annotated[int, typer.Option(min=0, help="Minutes from running dry to suspension.")] = 10,
-    once: Annotated[bool, typer.Option("--once", help="Book what usage there is, publish nothing, and end.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="RowStore what usage there is, publish nothing, and end.")
+    ] = False,
 ) -> None:
     """Be Croesus until Ctrl-C: book usage, publish prices, balances and suspensions. Ends with the bill.
 

@@ -107,7 +107,7 @@ class Croesus:
         return reinstated(at_ms, org)
 
     def receive(self, value: bytes) -> Verdict:
-        """Book one event of `croesus.usage`. The same (org, id) counts once; with other content it is refused."""
+        """RowStore one event of `croesus.usage`. The same (org, id) counts once; with other content it is refused."""
         usage = Usage.model_validate_json(value)
         key = (usage.org_id, usage.id)
         digest = blake2b(value, digest_size=16).digest()

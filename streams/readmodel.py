@@ -23,8 +23,8 @@ from redis.exceptions import RedisError
 
 from streams.engine.tasks import ended
 from streams.metrics.source import Shard
-from streams.rules.book import OrgBook
 from streams.rules.rows import Deployment, Instance, Org, Replica
+from streams.rules.store import OrgRows
 
 Json = dict[str, Any]
 Op = tuple[str, str, str]
@@ -216,8 +216,8 @@ class ReadModel:
         copy.states.clear()
         await self._run(self._writer, _CLAIM, self._keys(copy.shard.partition), [self._token])
         copy.whole = True
-        for org_id in list(copy.shard.book.orgs):
-            rows = copy.shard.book.orgs[org_id]
+        for org_id in list(copy.shard.store.orgs):
+            rows = copy.shard.store.orgs[org_id]
             ops = [*_org_ops(rows)]
             for table in _KINDS:
                 for row_id in list(rows.table(table)):
@@ -237,7 +237,7 @@ class ReadModel:
             if table != Replica.TABLE:
                 orgs.add(org_id)
         for org_id in orgs:
-            if (rows := copy.shard.book.orgs.get(org_id)) is not None:
+            if (rows := copy.shard.store.orgs.get(org_id)) is not None:
                 ops += _org_ops(rows)
         for some in _in_pieces(ops):
             if not await self._write(copy.shard.partition, some, None):
@@ -247,7 +247,7 @@ class ReadModel:
     def _ops(self, copy: _Copied, table: str, org_id: str, row_id: str) -> Iterator[Op]:
         """What the copy needs for one row: nothing where its state is as it was, as after most heartbeats."""
         name = _SEPARATOR.join((row_id, _KINDS[table], org_id))
-        rows = copy.shard.book.orgs.get(org_id)
+        rows = copy.shard.store.orgs.get(org_id)
         row = rows.table(table).get(row_id) if rows is not None else None
         if row is None:
             if copy.states.pop(name, None) is not None:
@@ -337,14 +337,14 @@ class _Read(NamedTuple):
     age_ms: int
 
 
-def org_item(rows: OrgBook) -> Json:
+def org_item(rows: OrgRows) -> Json:
     """An org in a list."""
     return {
         "org_id": rows.org.org_id,
         "balance": rows.org.balance,
         "suspended": rows.org.suspended,
         "running_replicas": sum(row.current_replicas for row in rows.deployments.values()),
-        "instances": len(rows.held),
+        "instances": len(rows.live_instances),
     }
 
 
@@ -354,7 +354,7 @@ def found_item(kind: str, org_id: str, entity_id: str, state: str | None) -> Jso
     return {"kind": kind, "org_id": org_id, "id": entity_id, "state": state, "path": path}
 
 
-def _org_ops(rows: OrgBook) -> Iterator[Op]:
+def _org_ops(rows: OrgRows) -> Iterator[Op]:
     org_id = rows.org.org_id
     yield "org", org_id, json.dumps(org_item(rows))
     yield "put", _SEPARATOR.join((org_id, "org", org_id)), "suspended" if rows.org.suspended else ""

@@ -7,6 +7,9 @@ import re
 import shutil
 from typing import TYPE_CHECKING
 
+# Before anything of the engine is imported, here or in a worker that a test starts.
+os.environ.setdefault("OBOL_DEBUG_CHECKS", "1")
+
 import pytest
 
 from tests.support.namespaces import fresh_namespace

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from schemas.accounts import Account
+from schemas.accounts import Account, OrgReinstated, OrgSuspended
 from schemas.changes import LifecycleChange
 from schemas.clock import Tick
 from schemas.commands import Command
@@ -14,13 +14,16 @@ from schemas.heartbeats import Heartbeat
 from schemas.orders import ExecletOrder, HostOrder
 from schemas.prices import Price
 from schemas.progress import Progress
-from schemas.reports import Report
+from schemas.reports import LaunchFailed, OtherReport, Report
 from schemas.requests import InferenceRequest
 from schemas.results import CommandResult
 from schemas.usage import Usage
 
 Timestamps = Literal["broker", "producer"]
 """`OBOL_TIMESTAMPS`: who says when an inbound record happened."""
+
+EntityKind = Literal["deployment", "replica", "instance"]
+"""What a record can be about, besides its org."""
 
 TimestampType = Literal["LogAppendTime", "CreateTime"]
 """Kafka's `message.timestamp.type`."""
@@ -36,8 +39,13 @@ _MAX_MESSAGE_BYTES: Final = 1_048_588
 class TopicSpec:
     """A topic: which way it flows, what its records are, and how it is kept.
 
-    `rank` orders inbound records of one timestamp (contract, "In"); outbound topics have none. `schema` is a model or a
-    union of models. `one_partition` topics ignore `OBOL_PARTITIONS`. All are kept by deletion, none is compacted.
+    `schema` is a model or a union of models. `one_partition` topics ignore `OBOL_PARTITIONS`. All are kept by deletion,
+    none is compacted.
+
+    Inbound topics only: `rank` orders records of one timestamp (contract, "In"). `handler` is the function of
+    `streams.rules` that applies a record, as `<module>:<function>`; None where it is read apart, as prices are.
+    `entity`: what a record is about; its field `<entity>_id` must name one that its org has, else the record is a dead
+    letter, `unknown_<entity>`. `once`: the models whose `event_id` counts once in 24 h (C4).
     """
 
     name: str
@@ -46,6 +54,9 @@ class TopicSpec:
     key: str
     schema: Any
     rank: int | None = None
+    handler: str | None = None
+    entity: EntityKind | None = None
+    once: tuple[type[Any], ...] = ()
     retention_ms: int = 7 * _DAY_MS
     one_partition: bool = False
 
@@ -97,6 +108,8 @@ ACCOUNTS: Final = TopicSpec(
     summary="Balances and suspensions, as Croesus has them.",
     key=_BY_ORG,
     schema=Account,
+    handler="accounts:apply_account",
+    once=(OrgSuspended, OrgReinstated),
 )
 COMMANDS: Final = TopicSpec(
     name="user.commands",
@@ -105,6 +118,7 @@ COMMANDS: Final = TopicSpec(
     summary="What users ask for; each gets one result.",
     key=_BY_ORG,
     schema=Command,
+    handler="commands:apply_command",
 )
 REQUESTS: Final = TopicSpec(
     name="inference.requests",
@@ -113,6 +127,8 @@ REQUESTS: Final = TopicSpec(
     summary="Calls to deployments: they keep them from idling and wake paused ones.",
     key=_BY_ORG,
     schema=InferenceRequest,
+    handler="deployments:apply_request",
+    entity="deployment",
 )
 PROGRESS: Final = TopicSpec(
     name="execlet.progress",
@@ -121,6 +137,9 @@ PROGRESS: Final = TopicSpec(
     summary="Callbacks on a replica's start and end.",
     key=_BY_ORG,
     schema=Progress,
+    handler="progress:apply_progress",
+    entity="replica",
+    once=(Progress,),
 )
 REPORTS: Final = TopicSpec(
     name="host.reports",
@@ -129,6 +148,9 @@ REPORTS: Final = TopicSpec(
     summary="What hosts tell of instances' workloads.",
     key=_BY_ORG,
     schema=Report,
+    handler="reports:apply_report",
+    entity="instance",
+    once=(LaunchFailed, OtherReport),
 )
 HEARTBEATS: Final = TopicSpec(
     name="execlet.heartbeats",
@@ -137,6 +159,8 @@ HEARTBEATS: Final = TopicSpec(
     summary="Signs of life of replicas.",
     key=_BY_ORG,
     schema=Heartbeat,
+    handler="heartbeats:apply_heartbeats",
+    entity="replica",
 )
 CLOCK: Final = TopicSpec(
     name="obol.clock",
@@ -145,6 +169,7 @@ CLOCK: Final = TopicSpec(
     summary="A tick for each partition and minute; its timestamp is now.",
     key="none; each partition has its own",
     schema=Tick,
+    handler="tick:apply_tick",
 )
 
 USAGE: Final = TopicSpec(

@@ -6,8 +6,9 @@ from bench import restorer
 from bench.bench import Bench, Worker
 from bench.child import child
 from bench.sizes import PARTITIONS
+from streams.billing.windows import Window
 from streams.engine.table import TABLES
-from streams.rules.rows import Replica
+from streams.rules.rows import Deployment, Replica
 
 PART: Final = "restore"
 MEMORY: Final = "memory"
@@ -33,13 +34,14 @@ async def measure(bench: Bench, worker: Worker, empty_bytes: int) -> None:
 
 
 async def _alone(bench: Bench) -> tuple[int, float, int]:
-    changelog = bench.cluster.read(_changelog(bench, Replica.TABLE), PARTITIONS)
-    latest = {key: value async for key, value in changelog}
+    rows: list[tuple[str, bytes, bytes]] = []
+    for table in (Deployment.TABLE, Replica.TABLE, Window.TABLE):
+        changelog = bench.cluster.read(_changelog(bench, table), PARTITIONS)
+        latest = {key: value async for key, value in changelog}
+        rows += [(table, key, value) for key, value in latest.items()]
     path = bench.folder / "rows"
-    restorer.write_rows(path, latest.items())
-    with child(
-        ("-m", "bench.restorer", str(path), Replica.TABLE), "the restorer", bench.folder / "restorer.log", {}
-    ) as process:
+    restorer.write_rows(path, rows)
+    with child(("-m", "bench.restorer", str(path)), "the restorer", bench.folder / "restorer.log", {}) as process:
 
         async def has_ended() -> bool:
             return process.has_ended

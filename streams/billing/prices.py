@@ -3,18 +3,6 @@
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
-DISK_PROFILE = "disk"
-
-
-def dedicated_profile(gpu_type: str, gpu_count: int) -> str:
-    """The profile of a dedicated replica, priced per hour: dedicated.h100.1x (B1)."""
-    return f"dedicated.{gpu_type}.{gpu_count}x"
-
-
-def instance_profile(gpu_type: str, gpu_count: int) -> str:
-    """The profile of an instance's GPUs, priced per hour: instance.a100.2x."""
-    return f"instance.{gpu_type}.{gpu_count}x"
-
 
 @dataclass(frozen=True, slots=True)
 class PriceRecord:

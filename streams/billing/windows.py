@@ -1,6 +1,6 @@
-"""Windows: the stretches of time a meter runs, and what of them is billed (rules B1 to B12, I2).
+"""Windows: the stretches of time in which a meter runs, and how much of them is billed (rules B1 to B12, I2).
 
-A window of a dedicated replica is capped by heartbeats; a window of an instance is not (`last_health_check` is None).
+A meter bound by heartbeats gives its windows a `last_health_check`; those of other meters have None.
 Times are UTC milliseconds.
 """
 
@@ -13,16 +13,8 @@ from streams.billing.minutes import cut, floor_minute
 from streams.limits import HEARTBEAT_GRACE_MS, MAX_EVENTS_PER_WINDOW_PER_RECORD
 
 
-class WindowMeter(StrEnum):
-    """What a window measures."""
-
-    DEDICATED = "dedicated"
-    GPU = "gpu"
-    DISK = "disk"
-
-
 class Held(StrEnum):
-    """Why an unfinished window is not billed at the moment; the first that holds is shown (contract)."""
+    """Why an unfinished window is not billed at the moment; the first that applies is shown (contract)."""
 
     UNPRICED = "unpriced"
     BILLING_OFF = "billing_off"
@@ -31,26 +23,26 @@ class Held(StrEnum):
 
 
 class Origin(NamedTuple):
-    """The record that caused something: its topic (without namespace), its offset in the org's partition, its time."""
+    """The record that caused a change: its topic (without namespace), its offset in the org's partition, its time."""
 
     topic: str
     offset: int
     timestamp: int
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Window:
-    """One stretch of a meter. An open one is kept in its owner's row, a closed one is a row of its own.
+    """One stretch of time in which a meter ran.
 
-    `billed_until` is the watermark: all before it is billed. `billed_ms` adds up what was sent, apart from it, so that
-    the two can be held against each other (B12).
+    `meter` is a name in `METERS`. `billed_until` is the watermark: everything before it is billed. `billed_ms` sums up
+    what was sent, independently of the watermark, so that the two can be compared (B12).
     """
 
     TABLE: ClassVar[str] = "windows"
 
     org_id: str
     window_id: str
-    meter: WindowMeter
+    meter: str
     owner_id: str
     deployment_id: str | None
     profile: str
@@ -132,30 +124,14 @@ def horizon(window: Window, now_ms: int) -> int:
     return max(end, window.opened_at)
 
 
-def beat(window: Window, now_ms: int) -> None:
-    """A heartbeat at `now_ms` (B2): never backwards."""
-    if window.last_health_check is None or now_ms > window.last_health_check:
-        window.last_health_check = now_ms
-
-
-def close(window: Window, now_ms: int, closed_by: Origin) -> int:
-    """End `window` at `now_ms`, never before it opened (B1); returns its end. The watermark stays (B10)."""
-    window.ended_at = max(now_ms, window.opened_at)
-    window.closed_by = closed_by
-    return window.ended_at
-
-
 def next_pieces(window: Window, now_ms: int) -> Iterator[tuple[int, int]]:
     """The pieces of `window` to bill at `now_ms`, oldest first, at most 60 (B4, B5)."""
     return cut(window.billed_until, horizon(window, now_ms), MAX_EVENTS_PER_WINDOW_PER_RECORD)
 
 
-def finish(window: Window, now_ms: int) -> bool:
-    """Whether a closed window has nothing left to bill; then its watermark moves to its end, never backwards (B6)."""
-    if window.ended_at is None or window.billed_until < horizon(window, now_ms):
-        return False
-    window.billed_until = max(window.billed_until, window.ended_at)
-    return True
+def is_settled(window: Window, now_ms: int) -> bool:
+    """Return whether `window` is closed and everything up to its horizon is billed (B6)."""
+    return window.ended_at is not None and window.billed_until >= horizon(window, now_ms)
 
 
 def figures(window: Window, as_of_ms: int) -> Figures:

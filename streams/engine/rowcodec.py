@@ -1,10 +1,9 @@
 """Rows to bytes and back, for the changelogs.
 
 A record's key holds the row's ids, `<org_id>/<row_id>`; its value is a JSON array of the other fields in their order,
-which is part of the format: a new field comes last and has a default, which rows written before it get. A row that may
-have an open window is a pair, itself and the window or null, and `window` stays the last field of its type; the window
-leaves out what the row says anyway. So a running replica takes a third of the bytes of an object with every name and
-id, and a tick writes, and a restart reads, one for each.
+which is part of the format: a new field comes last and has a default, which rows written before it get. What follows
+from the ids, as a window's owner does, and what the `RowStore` derives is left out. So a row takes a third of the bytes
+of an object with every name and id.
 
 A million rows may be in memory, so what comes back shares its strings: an org's id is one object in all its rows.
 """
@@ -17,9 +16,10 @@ from typing import Any, Final, cast, get_type_hints
 import msgspec
 
 from streams.billing.windows import Origin, Window
-from streams.rules.rows import ROW_TYPES, Answer, Deployment, Instance, Org, Replica, Row, Seen
+from streams.meters import METERS
+from streams.rules.rows import DERIVED, ROW_TYPES, Answer, Deployment, Instance, Org, Replica, Row, Seen
 
-TYPES: Final[dict[str, Any]] = {row_type.TABLE: row_type for row_type in cast("tuple[Any, ...]", ROW_TYPES)}
+TYPES: Final[dict[str, Any]] = {row_type.TABLE: row_type for row_type in ROW_TYPES}
 """The type of each table's rows."""
 
 _IDS: Final[dict[type, tuple[str, ...]]] = {
@@ -33,31 +33,27 @@ _IDS: Final[dict[type, tuple[str, ...]]] = {
 }
 """The fields that a key holds, which come first in a row, too."""
 
-_OWNING: Final = (Replica.TABLE, Instance.TABLE)
-"""The tables whose rows may have an open window."""
-
-_OWNERS: Final = ("org_id", "owner_id", "deployment_id")
-"""What an open window has in common with the row that it stands in."""
+_IMPLIED: Final = frozenset(("owner_id", "deployment_id"))
+"""The fields of a window that follow from its id and its meter."""
 
 _SHARED: Final = frozenset(
-    ("deployment_id", "gpu_type", "image", "mode", "model", "offer_id", "owner_id", "profile", "serving")
+    ("deployment_id", "gpu_type", "image", "mode", "model", "offer_id", "profile", "serving", "window_counts")
 )
+"""The fields whose values many rows have in common."""
 
 _encode: Final = msgspec.json.Encoder().encode
 _astuple: Final = msgspec.structs.astuple
 
 
 class _Format:
-    """How one type of row, or of an open window, is written: `take` gives its values, `array` is the type of theirs.
+    """How a type of row is written. `take` gives its values, `shared` the places of those that rows share."""
 
-    `shared`: the places of the values that rows share.
-    """
-
-    def __init__(self, row_type: Any, *left_out: str) -> None:
-        kept = [field for field in fields(row_type) if field.name not in left_out]
+    def __init__(self, row_type: Any) -> None:
+        left_out = {*_IDS[row_type], *(_IMPLIED if row_type is Window else ())}
+        kept = [field for field in fields(row_type) if field.name not in left_out and DERIVED not in field.metadata]
         types = get_type_hints(row_type)
         self.take = _taker(*(field.name for field in kept))
-        self.array = msgspec.defstruct(
+        array = msgspec.defstruct(
             f"{row_type.__name__}Values",
             [(field.name, types[field.name], *_default(field)) for field in kept],
             array_like=True,
@@ -65,6 +61,7 @@ class _Format:
             gc=False,
         )
         self.shared = tuple(at for at, field in enumerate(kept) if field.name in _SHARED)
+        self.decode: Callable[[bytes], Any] = msgspec.json.Decoder(array).decode
 
 
 def _taker(*names: str) -> Callable[[Any], tuple[Any, ...]]:
@@ -81,49 +78,35 @@ def _default(field: Field[Any]) -> tuple[Any, ...]:
     return ()
 
 
-_FORMATS: Final = {table: _Format(row_type, *_IDS[row_type], "window") for table, row_type in TYPES.items()}
-_OPEN: Final = _Format(Window, *_OWNERS)
-
-
-def _decoder(table: str) -> Callable[[bytes], Any]:
-    array: Any = _FORMATS[table].array
-    if table in _OWNING:
-        array = tuple[array, _OPEN.array | None]  # type: ignore[name-defined]
-    return msgspec.json.Decoder(array).decode
-
-
-_DECODE: Final = {table: _decoder(table) for table in TYPES}
+_FORMATS: Final = {table: _Format(row_type) for table, row_type in TYPES.items()}
 
 
 def encode_row(row: Row) -> bytes:
-    """Write a row's values; its ids are `row_key`'s."""
-    values = _FORMATS[row.TABLE].take(row)
-    if isinstance(row, Replica | Instance):
-        return _encode((values, None if row.window is None else _OPEN.take(row.window)))
-    return _encode(values)
+    """Return a row's values as bytes; its ids are in `row_key`."""
+    return _encode(_FORMATS[row.TABLE].take(row))
 
 
 class RowReader:
     """Reads rows back from one partition's changelogs."""
 
     def __init__(self) -> None:
-        self._known: dict[str, str] = {}
+        self._known: dict[Any, Any] = {}
 
     def read(self, table: str, key: bytes, value: bytes) -> Row:
         """Read a row of `table` from what `row_key` and `encode_row` wrote.
 
         Raises `msgspec.MsgspecError` for anything else.
         """
-        row_type = TYPES[table]
-        found = _DECODE[table](value)
-        found, window = found if table in _OWNING else (found, None)
+        row_type, form = TYPES[table], _FORMATS[table]
+        values = [*_astuple(form.decode(value))]
+        for at in form.shared:
+            if (shared := values[at]) is not None:
+                values[at] = self._known.setdefault(shared, shared)
         org_id, *ids = _ids(row_type, key)
-        row: Any = row_type(self._shared(org_id), *ids, *self._values(found, _FORMATS[table]))
-        if window is not None:
-            row.window = self._open_window(row, window)
-        elif row_type is Window:
-            self._share_origins(row)
-        return cast("Row", row)
+        org_id = self._known.setdefault(org_id, org_id)
+        if row_type is Window:
+            return self._window(org_id, ids[0], *values)
+        return cast("Row", row_type(org_id, *ids, *values))
 
     @staticmethod
     def split(key: bytes) -> tuple[str, str]:
@@ -131,30 +114,32 @@ class RowReader:
         org_id, _, row_id = key.decode().partition("/")
         return org_id, row_id
 
-    def _open_window(self, owner: Replica | Instance, found: Any) -> Window:
-        window_id, meter, *rest = self._values(found, _OPEN)
-        deployment_id = owner.deployment_id if type(owner) is Replica else None
-        window = Window(owner.org_id, window_id, meter, owner.row_id, deployment_id, *rest)
-        self._share_origins(window)
-        return window
+    def _window(self, org_id: str, window_id: str, name: str, *rest: Any) -> Window:
+        """Build a window with what its id implies: its owner, and of a replica's the deployment."""
+        meter = METERS[name]
+        owner_id = window_id.rpartition(".w")[0]
+        if meter.id_part:
+            owner_id = owner_id.removesuffix(f".{meter.id_part}")
+        deployment_id = owner_id.rpartition("-r")[0] if meter.owner == "replica" else None
+        share = self._known.setdefault
+        profile, quantity, opened_at, billed_until, last_health_check, opened_by, *ending = rest
+        return Window(
+            org_id,
+            window_id,
+            meter.name,
+            share(owner_id, owner_id),
+            None if deployment_id is None else share(deployment_id, deployment_id),
+            profile,
+            quantity,
+            opened_at,
+            billed_until,
+            last_health_check,
+            self._origin(opened_by),
+            *ending,
+        )
 
-    def _values(self, found: Any, form: _Format) -> list[Any]:
-        values = [*_astuple(found)]
-        for at in form.shared:
-            if (word := values[at]) is not None:
-                values[at] = self._shared(word)
-        return values
-
-    def _share_origins(self, window: Window) -> None:
-        window.opened_by = self._share_origin(window.opened_by)
-        if window.closed_by is not None:
-            window.closed_by = self._share_origin(window.closed_by)
-
-    def _share_origin(self, origin: Origin) -> Origin:
-        return Origin(self._shared(origin.topic), origin.offset, origin.timestamp)
-
-    def _shared(self, word: str) -> str:
-        return self._known.setdefault(word, word)
+    def _origin(self, origin: Origin) -> Origin:
+        return origin._replace(topic=self._known.setdefault(origin.topic, origin.topic))
 
 
 def _ids(row_type: Any, key: bytes) -> list[str]:

@@ -13,20 +13,21 @@ import msgspec
 from schemas.dead_letters import MAX_DEAD_LETTER_BYTES, DeadLetter
 from schemas.heartbeats import Heartbeat
 from schemas.times import is_time
-from schemas.usage import UsageType
 from streams.billing.prices import Prices
-from streams.billing.windows import Origin, WindowMeter
+from streams.billing.usage import encode_usage
+from streams.billing.windows import Origin
 from streams.engine import position as positions
+from streams.engine.check import ENABLED, RowCheck
 from streams.engine.merge import Batch, Merge, Record, Run
 from streams.engine.position import Position, decode_position, encode_position
 from streams.engine.rowcodec import TYPES, RowReader, encode_row
 from streams.rules.accountant import Accountant
-from streams.rules.book import Book
 from streams.rules.context import Switches
 from streams.rules.decision import Charge, Decision, Note
-from streams.rules.rows import Row, row_key
+from streams.rules.rows import row_key
+from streams.rules.store import RowStore
 from topics.catalogue import CLOCK, DEAD_LETTERS, HEARTBEATS, INBOUND, PRICES, TOPICS, USAGE
-from topics.codec import Rejected, decode_batch, encode, encode_usage
+from topics.codec import Rejected, decode_batch, encode
 from topics.partitioner import partition_of
 
 __all__ = ["INPUTS", "REROUTED", "Commit", "Outgoing", "Phase", "Shard", "ShardError"]
@@ -52,11 +53,6 @@ MAX_REROUTED_BYTES: Final = 512 * 1024
 ROWS_AT_A_STRETCH: Final = 1_000
 """So many restored rows are read before others get a turn: a few milliseconds."""
 
-_METERS: Final[dict[WindowMeter, UsageType]] = {
-    WindowMeter.DEDICATED: "dedicated_inference_running",
-    WindowMeter.GPU: "instance_gpu_running",
-    WindowMeter.DISK: "instance_disk_stopped",
-}
 _PASSED_OVER: Final = frozenset({"ignored", "duplicate"})
 
 log = logging.getLogger(__name__)
@@ -112,24 +108,13 @@ class Commit:
         for window, start_ms, end_ms, timestamp in self.charges:
             if window.org_id is not org_id:
                 org_id, key = window.org_id, window.org_id.encode()
-            value = encode_usage(
-                _METERS[window.meter],
-                org_id,
-                window.owner_id,
-                window.deployment_id,
-                window.window_id,
-                window.profile,
-                window.quantity,
-                start_ms,
-                end_ms,
-            )
-            yield key, value, timestamp
+            yield key, encode_usage(window, start_ms, end_ms), timestamp
 
 
 class Shard:
-    """One partition: its book, its place in its inputs, and what waits to be committed.
+    """One partition: its rows, its place in its inputs, and what waits to be committed.
 
-    `partitions` is how many the installation has; `patience_s` as in `Merge`; `retention_ms` as in `Book`.
+    `partitions` is how many the installation has; `patience_s` as in `Merge`; `retention_ms` as in `RowStore`.
     `restored_rows` of `restore_total` (None: not yet known) changelog records were read back, and `unpacked_rows` rows
     made of them. `counters`: the position's counts as of the last commit, by kind and detail.
     """
@@ -147,8 +132,9 @@ class Shard:
     ) -> None:
         self.partition = partition
         self.partitions = partitions
-        self.book = Book(retention_ms)
-        self.accountant = Accountant(self.book, prices, switches)
+        self.store = RowStore(retention_ms)
+        self.accountant = Accountant(self.store, prices, switches)
+        self._check = RowCheck(self.store) if ENABLED else None
         self.merge = Merge(
             # A tick may be much work, so each is a run.
             [(spec.name, spec.rank or 0, 1 if spec is CLOCK else max_run_records) for spec in INBOUND],
@@ -174,11 +160,13 @@ class Shard:
         Raises `msgspec.MsgspecError` for what is no position.
         """
         self.restored_rows += 1
+        if self._check is not None and table != positions.TABLE:
+            self._check.restored(table, key, value)
         if table == positions.TABLE:
             self.position = Position() if value is None else decode_position(value)
         elif value is None:
             self._packed[table].pop(key, None)
-            self.book.forget(table, *self._reader.split(key))
+            self.store.restore_removed(table, *self._reader.split(key))
         else:
             self._packed[table][key] = value
 
@@ -190,7 +178,7 @@ class Shard:
                 if value is None:
                     continue  # removed since, or unpacked for an assignment that has overtaken this one
                 try:
-                    self.book.restore(self._reader.read(table, key, value))
+                    self.store.restore(self._reader.read(table, key, value))
                 except (UnicodeDecodeError, msgspec.MsgspecError) as error:
                     row = key.decode(errors="replace")
                     msg = f"the row {row!r} of {table}, partition {self.partition}, can't be restored: {error}"
@@ -212,7 +200,6 @@ class Shard:
             pass
         # An emptied dict keeps the memory of what was in it.
         self._packed = _nothing_packed()
-        self.book.settle()
         offsets = dict(self.position.offsets)
         for topic, beginning in beginnings.items():
             applied_to = offsets.get(topic)
@@ -280,10 +267,10 @@ class Shard:
     @property
     def uncommitted(self) -> int:
         """How much waits for a commit."""
-        decision = self._decision
+        decision, store = self._decision, self.store
         return (
-            len(decision.changed)
-            + len(decision.removed)
+            len(store.changed)
+            + len(store.removed)
             + len(decision.charges)
             + len(decision.outputs)
             + len(self._outgoing)
@@ -317,7 +304,7 @@ class Shard:
     def _decode(self, topic: str, batch: Batch) -> None:
         batch.items = decode_batch(TOPICS[topic], [record.value for record in batch.records])
         if topic == HEARTBEATS.name:
-            orgs = self.book.orgs
+            orgs = self.store.orgs
             batch.plain = all(
                 type(item) is Heartbeat
                 and (item.org_id in orgs or partition_of(item.org_id, self.partitions) == self.partition)
@@ -336,6 +323,8 @@ class Shard:
             raise ShardError(msg) from error
         for at, (reason, words) in dead:
             self._bury(topic, records[at], reason, words)
+        if self._check is not None:
+            self._check.after_record({event.org_id for event in beats})
 
     def _apply_one(self, topic: str, batch: Batch, at: int) -> None:
         record, item = batch.records[at], (batch.items or [])[at]
@@ -353,16 +342,19 @@ class Shard:
         origin = Origin(topic, record.offset, record.timestamp)
         try:
             if isinstance(item, Rejected):
+                dead = None
                 self.accountant.refuse(
                     item.command_id or "", org_id or "", item.target, item.error, origin, self._decision
                 )
-                return
-            dead = self.accountant.apply(item, origin, self._decision)
+            else:
+                dead = self.accountant.apply(item, origin, self._decision)
         except Exception as error:
             msg = f"{topic} partition {self.partition} offset {record.offset}: {error!r}"
             raise ShardError(msg) from error
         if dead is not None:
             self._bury(topic, record, dead.reason, dead.error)
+        if self._check is not None:
+            self._check.after_record(None if org_id is None else [org_id])
 
     def _reroute(self, topic: str, record: Record, home: int) -> None:
         """Publish a misplaced record again, in its org's partition (contract, "Conventions")."""
@@ -434,7 +426,7 @@ class Shard:
             )
             for output in decision.outputs
         ]
-        rows = _written(decision)
+        rows = self._take_rows()
         rows[positions.TABLE] = [(positions.KEY, encode_position(self.position))]
         return Commit(
             partition,
@@ -445,19 +437,19 @@ class Shard:
             notes=decision.notes,
         )
 
+    def _take_rows(self) -> dict[str, list[tuple[bytes, bytes | None]]]:
+        """Encode the rows that were changed or removed since the last commit, by table."""
+        rows: dict[str, list[tuple[bytes, bytes | None]]] = {table: [] for table in TYPES}
+        removed, changed = self.store.take_changes()
+        for row in removed:
+            rows[row.TABLE].append((row_key(row), None))
+        for row in changed:
+            rows[row.TABLE].append((row_key(row), encode_row(row)))
+        return {table: records for table, records in rows.items() if records}
+
 
 def _nothing_packed() -> dict[str, dict[bytes, bytes]]:
     return {table: {} for table in TYPES}
-
-
-def _written(decision: Decision) -> dict[str, list[tuple[bytes, bytes | None]]]:
-    rows: dict[str, list[tuple[bytes, bytes | None]]] = {table: [] for table in TYPES}
-    row: Row
-    for row in decision.removed:
-        rows[row.TABLE].append((row_key(row), None))
-    for row in decision.changed:
-        rows[row.TABLE].append((row_key(row), encode_row(row)))
-    return {table: written for table, written in rows.items() if written}
 
 
 def _base64(content: bytes | None) -> tuple[str | None, bool]:

@@ -1,6 +1,9 @@
 """The deployment's state machine (rule P1): which trigger moves it from which status to which."""
 
 from enum import StrEnum
+from typing import Final
+
+from streams.lifecycle.machine import Machine
 
 
 class DeploymentStatus(StrEnum):
@@ -22,9 +25,9 @@ class Trigger(StrEnum):
     ORG_SUSPENDED = "org_suspended"
 
 
-TERMINAL = frozenset({DeploymentStatus.FAILED, DeploymentStatus.STOPPED})
+TERMINAL: Final = frozenset({DeploymentStatus.FAILED, DeploymentStatus.STOPPED})
 
-TRANSITIONS: dict[DeploymentStatus, dict[Trigger, DeploymentStatus]] = {
+TRANSITIONS: Final[dict[DeploymentStatus, dict[Trigger, DeploymentStatus]]] = {
     DeploymentStatus.CREATED: {
         Trigger.STOP: DeploymentStatus.STOPPED,
         Trigger.IDLE: DeploymentStatus.PAUSED,
@@ -36,7 +39,4 @@ TRANSITIONS: dict[DeploymentStatus, dict[Trigger, DeploymentStatus]] = {
     DeploymentStatus.STOPPED: {},
 }
 
-
-def step(status: DeploymentStatus, trigger: Trigger) -> DeploymentStatus | None:
-    """The status `trigger` leads to from `status`; None where the table has no such move."""
-    return TRANSITIONS[status].get(trigger)
+MACHINE: Final[Machine[DeploymentStatus, Trigger, DeploymentStatus]] = Machine(TRANSITIONS, TERMINAL)

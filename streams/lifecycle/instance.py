@@ -1,18 +1,40 @@
-"""The instance's state machine (rules I1, I3, I4, I9 to I11): every state, and what each trigger does there.
+"""The instance's state machine (rules I1 to I4, I7, I9 to I11): one row for each stage, with all that it means.
 
-A trigger without an entry in a state's row is refused (a command) or ignored (a report); the state stays.
+A trigger without an entry in a stage's row is refused (a command) or ignored (a report); the instance stays.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
+
+from streams.lifecycle.machine import Machine
+from streams.limits import START_TIMEOUT_MS, STOP_TIMEOUT_MS
 
 
 class InstanceState(StrEnum):
-    """Where an instance stands (I1). Exactly one of eight."""
+    """The state that consumers see (I1). Exactly one of eight."""
 
     CREATING = "creating"
     STARTING = "starting"
     RUNNING = "running"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    ERROR = "error"
+    DESTROYING = "destroying"
+    DESTROYED = "destroyed"
+
+
+class InstanceStage(StrEnum):
+    """Where an instance stands in its machine: its state, with `running` in two.
+
+    `STOP_PENDING`: running, after a stop that was not confirmed in time; the stop is sent again at each tick (I1).
+    """
+
+    CREATING = "creating"
+    STARTING = "starting"
+    RUNNING = "running"
+    STOP_PENDING = "stop_pending"
     STOPPING = "stopping"
     STOPPED = "stopped"
     ERROR = "error"
@@ -29,7 +51,7 @@ class Action(StrEnum):
 
 
 class Report(StrEnum):
-    """What a host says of an instance."""
+    """What a host reports about an instance."""
 
     WORKLOAD_UP = "workload_up"
     LAUNCH_FAILED = "launch_failed"
@@ -57,7 +79,7 @@ class Timer(StrEnum):
 
 
 class Order(StrEnum):
-    """What a host is told to do."""
+    """What a host is ordered to do."""
 
     CREATE = "create"
     START = "start"
@@ -66,133 +88,207 @@ class Order(StrEnum):
     RELEASE_GPUS = "release_gpus"
 
 
-class Meter(StrEnum):
-    """What an instance is billed for in a state (I2)."""
+class OnEmptyBalance(StrEnum):
+    """What a balance at or below zero does to an instance (I7)."""
 
-    GPU = "gpu"
-    DISK = "disk"
-    NONE = "none"
+    STOP = "stop"
+    RELEASE_GPUS = "release_gpus"
 
 
 Trigger = Action | Report | Timer
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
-    """A step of an instance.
+class InstanceMove:
+    """A change of an instance's stage.
 
-    `order` goes to the host on arrival. `explains`: the trigger's name becomes the `error_code` (I3).
-    `releases`: the GPUs go back at once (I10). `passing`: a state entered and left in the same instant.
-    `stays_pending`: the stop that was not confirmed is asked for again at each tick (I1).
+    `order` is sent to the host on arrival. `explains`: the trigger's name becomes the `error_code` (I3).
+    `releases`: the GPUs are released at once (I10). `through`: a stage that is entered and left in the same instant.
     """
 
-    to: InstanceState
+    to: InstanceStage
     order: Order | None = None
     explains: bool = False
     releases: bool = False
-    passing: InstanceState | None = None
-    stays_pending: bool = False
+    through: InstanceStage | None = None
 
 
-TRANSITIONAL = frozenset(
-    {InstanceState.CREATING, InstanceState.STARTING, InstanceState.STOPPING, InstanceState.DESTROYING}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageRow:
+    """All that a stage means.
+
+    `state`: what consumers see. `runs` and `burns`: the names of the meters that run (I2), and of those that
+    count for the burn (I6). `serves`: the order whose attempts are counted from 1 anew on entry. `resends`: the order
+    that is sent again at each tick. `times_out`: after how many ms which timer moves it. `on_empty_balance`: I7.
+    """
+
+    state: InstanceState
+    moves: Mapping[Trigger, InstanceMove]
+    allowed: tuple[Action, ...]
+    transitional: bool
+    runs: tuple[str, ...]
+    burns: tuple[str, ...]
+    serves: Order | None = None
+    resends: Order | None = None
+    times_out: tuple[int, Timer] | None = None
+    on_empty_balance: OnEmptyBalance | None = None
+
+
+_UP = InstanceMove(InstanceStage.RUNNING)
+_STOPPED = InstanceMove(InstanceStage.STOPPED)
+_STOPPED_AT_ONCE = InstanceMove(InstanceStage.STOPPED, through=InstanceStage.STOPPING)
+_STOP = InstanceMove(InstanceStage.STOPPING, order=Order.STOP)
+_DESTROY = InstanceMove(InstanceStage.DESTROYING, order=Order.DESTROY)
+_NOT_STARTED = InstanceMove(InstanceStage.STOPPED, explains=True)
+_FAILED = InstanceMove(InstanceStage.ERROR, explains=True, releases=True)
+_GONE = InstanceMove(InstanceStage.ERROR, explains=True)
+
+STAGES: Final[Mapping[InstanceStage, StageRow]] = {
+    InstanceStage.CREATING: StageRow(
+        state=InstanceState.CREATING,
+        moves={
+            Report.WORKLOAD_UP: _UP,
+            Report.LAUNCH_FAILED: _FAILED,
+            Report.WORKLOAD_LOST: _FAILED,
+            Report.WORKLOAD_FAILED: _FAILED,
+            Report.WORKLOAD_COMPLETED: _FAILED,
+            Report.WORKLOAD_GONE: _FAILED,
+            Action.DESTROY: _DESTROY,
+        },
+        allowed=(Action.DESTROY,),
+        transitional=True,
+        runs=(),
+        burns=("gpu", "disk"),
+        serves=Order.CREATE,
+    ),
+    InstanceStage.STARTING: StageRow(
+        state=InstanceState.STARTING,
+        moves={
+            Report.WORKLOAD_UP: _UP,
+            Report.WORKLOAD_FAILED: _FAILED,
+            Report.WORKLOAD_COMPLETED: _FAILED,
+            Report.START_REFUSED: _NOT_STARTED,
+            Report.START_UNREACHABLE: _NOT_STARTED,
+            Report.GPUS_UNAVAILABLE: _NOT_STARTED,
+            Report.WORKLOAD_LOST: _NOT_STARTED,
+            Timer.START_TIMED_OUT: _NOT_STARTED,
+            Report.WORKLOAD_GONE: _GONE,
+            Action.DESTROY: _DESTROY,
+        },
+        allowed=(Action.DESTROY,),
+        transitional=True,
+        runs=(),
+        burns=("gpu", "disk"),
+        serves=Order.START,
+        times_out=(START_TIMEOUT_MS, Timer.START_TIMED_OUT),
+    ),
+    InstanceStage.RUNNING: StageRow(
+        state=InstanceState.RUNNING,
+        moves={
+            Action.STOP: _STOP,
+            Timer.BALANCE_EMPTY: _STOP,
+            Report.WORKLOAD_FAILED: _FAILED,
+            Report.WORKLOAD_LOST: _FAILED,
+            Report.WORKLOAD_COMPLETED: _FAILED,
+            Report.WORKLOAD_GONE: _FAILED,
+            Action.DESTROY: _DESTROY,
+        },
+        allowed=(Action.STOP, Action.DESTROY),
+        transitional=False,
+        runs=("gpu",),
+        burns=("gpu", "disk"),
+        on_empty_balance=OnEmptyBalance.STOP,
+    ),
+    InstanceStage.STOP_PENDING: StageRow(
+        state=InstanceState.RUNNING,
+        moves={
+            Action.STOP: _STOP,
+            Report.STOP_CONFIRMED: _STOPPED_AT_ONCE,
+            Report.WORKLOAD_FAILED: _STOPPED_AT_ONCE,
+            Report.WORKLOAD_COMPLETED: _STOPPED_AT_ONCE,
+            Report.WORKLOAD_LOST: _FAILED,
+            Report.WORKLOAD_GONE: _FAILED,
+            Action.DESTROY: _DESTROY,
+        },
+        allowed=(Action.STOP, Action.DESTROY),
+        transitional=False,
+        runs=("gpu",),
+        burns=("gpu", "disk"),
+        resends=Order.STOP,
+    ),
+    InstanceStage.STOPPING: StageRow(
+        state=InstanceState.STOPPING,
+        moves={
+            Report.STOP_CONFIRMED: _STOPPED,
+            Report.WORKLOAD_FAILED: _STOPPED,
+            Report.WORKLOAD_COMPLETED: _STOPPED,
+            Report.WORKLOAD_LOST: _FAILED,
+            Report.WORKLOAD_GONE: _GONE,
+            Timer.STOP_TIMED_OUT: InstanceMove(InstanceStage.STOP_PENDING, explains=True),
+            Action.DESTROY: _DESTROY,
+        },
+        allowed=(Action.DESTROY,),
+        transitional=True,
+        runs=(),
+        burns=(),
+        serves=Order.STOP,
+        times_out=(STOP_TIMEOUT_MS, Timer.STOP_TIMED_OUT),
+    ),
+    InstanceStage.STOPPED: StageRow(
+        state=InstanceState.STOPPED,
+        moves={
+            Action.START: InstanceMove(InstanceStage.STARTING, order=Order.START),
+            Report.WORKLOAD_GONE: _GONE,
+            Timer.BALANCE_DEBT: _DESTROY,
+            Action.DESTROY: _DESTROY,
+        },
+        allowed=(Action.START, Action.DESTROY),
+        transitional=False,
+        runs=("disk",),
+        burns=("disk",),
+        on_empty_balance=OnEmptyBalance.RELEASE_GPUS,
+    ),
+    InstanceStage.ERROR: StageRow(
+        state=InstanceState.ERROR,
+        moves={
+            Report.FOUND_RUNNING: _UP,
+            Report.WORKLOAD_UP: _UP,
+            Report.FOUND_HELD: _STOPPED,
+            Report.WORKLOAD_GONE: _GONE,
+            Report.WORKLOAD_FAILED: _GONE,
+            Report.WORKLOAD_COMPLETED: _GONE,
+            Timer.BALANCE_DEBT: _DESTROY,
+            Timer.ERROR_EXPIRED: _DESTROY,
+            Action.DESTROY: _DESTROY,
+        },
+        allowed=(Action.DESTROY,),
+        transitional=False,
+        runs=(),
+        burns=(),
+    ),
+    InstanceStage.DESTROYING: StageRow(
+        state=InstanceState.DESTROYING,
+        moves={Report.TEARDOWN_FINISHED: InstanceMove(InstanceStage.DESTROYED)},
+        allowed=(Action.DESTROY,),
+        transitional=True,
+        runs=(),
+        burns=(),
+        serves=Order.DESTROY,
+        resends=Order.DESTROY,
+    ),
+    InstanceStage.DESTROYED: StageRow(
+        state=InstanceState.DESTROYED, moves={}, allowed=(), transitional=False, runs=(), burns=()
+    ),
+}
+
+MACHINE: Final[Machine[InstanceStage, Trigger, InstanceMove]] = Machine(
+    {stage: row.moves for stage, row in STAGES.items()}, frozenset({InstanceStage.DESTROYED})
 )
 
-METER: dict[InstanceState, Meter] = dict.fromkeys(InstanceState, Meter.NONE) | {
-    InstanceState.RUNNING: Meter.GPU,
-    InstanceState.STOPPED: Meter.DISK,
-}
+ENDED_CODES: Final = frozenset({Report.WORKLOAD_FAILED, Report.WORKLOAD_COMPLETED, Report.WORKLOAD_GONE})
+"""The workload is known to have ended: in error, such an instance is destroyed after an hour (I9)."""
 
-_UP = Move(InstanceState.RUNNING)
-_STOPPED = Move(InstanceState.STOPPED)
-_STOP = Move(InstanceState.STOPPING, order=Order.STOP)
-_DESTROY = Move(InstanceState.DESTROYING, order=Order.DESTROY)
-_NOT_STARTED = Move(InstanceState.STOPPED, explains=True)
-_BROKEN = Move(InstanceState.ERROR, explains=True, releases=True)
-_VANISHED = Move(InstanceState.ERROR, explains=True)
-_STILL_BROKEN = Move(InstanceState.ERROR, explains=True)
-
-TRANSITIONS: dict[InstanceState, dict[Trigger, Move]] = {
-    InstanceState.CREATING: {
-        Report.WORKLOAD_UP: _UP,
-        Report.LAUNCH_FAILED: _BROKEN,
-        Report.WORKLOAD_LOST: _BROKEN,
-        Report.WORKLOAD_FAILED: _BROKEN,
-        Report.WORKLOAD_COMPLETED: _BROKEN,
-        Report.WORKLOAD_GONE: _BROKEN,
-        Action.DESTROY: _DESTROY,
-    },
-    InstanceState.STARTING: {
-        Report.WORKLOAD_UP: _UP,
-        Report.WORKLOAD_FAILED: _BROKEN,
-        Report.WORKLOAD_COMPLETED: _BROKEN,
-        Report.START_REFUSED: _NOT_STARTED,
-        Report.START_UNREACHABLE: _NOT_STARTED,
-        Report.GPUS_UNAVAILABLE: _NOT_STARTED,
-        Report.WORKLOAD_LOST: _NOT_STARTED,
-        Timer.START_TIMED_OUT: _NOT_STARTED,
-        Report.WORKLOAD_GONE: _VANISHED,
-        Action.DESTROY: _DESTROY,
-    },
-    InstanceState.RUNNING: {
-        Action.STOP: _STOP,
-        Timer.BALANCE_EMPTY: _STOP,
-        Report.WORKLOAD_FAILED: _BROKEN,
-        Report.WORKLOAD_LOST: _BROKEN,
-        Report.WORKLOAD_COMPLETED: _BROKEN,
-        Report.WORKLOAD_GONE: _BROKEN,
-        Action.DESTROY: _DESTROY,
-    },
-    InstanceState.STOPPING: {
-        Report.STOP_CONFIRMED: _STOPPED,
-        Report.WORKLOAD_FAILED: _STOPPED,
-        Report.WORKLOAD_COMPLETED: _STOPPED,
-        Report.WORKLOAD_LOST: _BROKEN,
-        Report.WORKLOAD_GONE: _VANISHED,
-        Timer.STOP_TIMED_OUT: Move(InstanceState.RUNNING, explains=True, stays_pending=True),
-        Action.DESTROY: _DESTROY,
-    },
-    InstanceState.STOPPED: {
-        Action.START: Move(InstanceState.STARTING, order=Order.START),
-        Report.WORKLOAD_GONE: _VANISHED,
-        Timer.BALANCE_DEBT: _DESTROY,
-        Action.DESTROY: _DESTROY,
-    },
-    InstanceState.ERROR: {
-        Report.FOUND_RUNNING: _UP,
-        Report.WORKLOAD_UP: _UP,
-        Report.FOUND_HELD: _STOPPED,
-        Report.WORKLOAD_GONE: _STILL_BROKEN,
-        Report.WORKLOAD_FAILED: _STILL_BROKEN,
-        Report.WORKLOAD_COMPLETED: _STILL_BROKEN,
-        Timer.BALANCE_DEBT: _DESTROY,
-        Timer.ERROR_EXPIRED: _DESTROY,
-        Action.DESTROY: _DESTROY,
-    },
-    InstanceState.DESTROYING: {Report.TEARDOWN_FINISHED: Move(InstanceState.DESTROYED)},
-    InstanceState.DESTROYED: {},
-}
-
-# What differs in running's row while a stop that timed out is still wanted (I1). An empty balance adds nothing (I7).
-_STOPPED_AT_ONCE = Move(InstanceState.STOPPED, passing=InstanceState.STOPPING)
-STOP_PENDING: dict[Trigger, Move | None] = {
-    Report.STOP_CONFIRMED: _STOPPED_AT_ONCE,
-    Report.WORKLOAD_FAILED: _STOPPED_AT_ONCE,
-    Report.WORKLOAD_COMPLETED: _STOPPED_AT_ONCE,
-    Timer.BALANCE_EMPTY: None,
-}
-
-# The workload is known to have ended: in error, such an instance is destroyed after an hour (I9).
-ENDED_CODES = frozenset({Report.WORKLOAD_FAILED, Report.WORKLOAD_COMPLETED, Report.WORKLOAD_GONE})
-
-ALLOWED_ACTIONS: dict[InstanceState, tuple[Action, ...]] = dict.fromkeys(InstanceState, (Action.DESTROY,)) | {
-    InstanceState.RUNNING: (Action.STOP, Action.DESTROY),
-    InstanceState.STOPPED: (Action.START, Action.DESTROY),
-    InstanceState.DESTROYED: (),
-}
-
-# Our words where the host sends none (I3).
-MESSAGES: dict[str, str] = {
+MESSAGES: Final[Mapping[Trigger, str]] = {
     Report.LAUNCH_FAILED: "The workload could not be brought up. Check the template's image and its credentials.",
     Report.START_REFUSED: "The host refused to resume the instance. Its disk is kept; start it again.",
     Report.START_UNREACHABLE: "The host could not be reached to resume the instance. Its disk is kept; start it again.",
@@ -206,10 +302,4 @@ MESSAGES: dict[str, str] = {
     ),
     Timer.START_TIMED_OUT: "The host did not confirm the start within 30 minutes. Its disk is kept; start it again.",
 }
-
-
-def step(state: InstanceState, trigger: Trigger, *, stop_pending: bool = False) -> Move | None:
-    """What `trigger` does to an instance in `state`; None where that is no move (I1)."""
-    if stop_pending and state is InstanceState.RUNNING and trigger in STOP_PENDING:
-        return STOP_PENDING[trigger]
-    return TRANSITIONS[state].get(trigger)
+"""The `error_message` of a code where the host sends none (I3)."""

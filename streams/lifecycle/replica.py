@@ -3,6 +3,9 @@
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
+
+from streams.lifecycle.machine import Machine, Stay
 
 
 class ReplicaStatus(StrEnum):
@@ -38,7 +41,7 @@ class FailReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class ReplicaMove:
     """A step to another status; a failure carries its reason, and whether it is fatal for the deployment (P3)."""
 
     to: ReplicaStatus
@@ -46,32 +49,21 @@ class Move:
     fatal: bool = False
 
 
-class Stay(StrEnum):
-    """Why a callback changes no status. `BEAT` is no surprise: "healthy" while running is a heartbeat (B2)."""
+TERMINAL: Final = frozenset({ReplicaStatus.FAILED, ReplicaStatus.STOPPED})
 
-    BEAT = "beat"
-    ALREADY_THERE = "already_there"
-    BACKWARDS = "backwards"
-    OUT_OF_PLACE = "out_of_place"
-    TERMINAL = "terminal"
+_TO_PULLING = ReplicaMove(ReplicaStatus.PULLING)
+_TO_INITING = ReplicaMove(ReplicaStatus.INITING)
+_TO_RUNNING = ReplicaMove(ReplicaStatus.RUNNING)
+_TO_RESTARTING = ReplicaMove(ReplicaStatus.RESTARTING)
+_PULL_FAILED = ReplicaMove(ReplicaStatus.FAILED, FailReason.IMAGE_PULL_FAILED, fatal=True)
+_INIT_FAILED = ReplicaMove(ReplicaStatus.FAILED, FailReason.CONTAINER_INIT_FAILED, fatal=True)
+_CRASHED = ReplicaMove(ReplicaStatus.FAILED, FailReason.CONTAINER_CRASHED)
 
-
-TERMINAL = frozenset({ReplicaStatus.FAILED, ReplicaStatus.STOPPED})
-
-_TO_PULLING = Move(ReplicaStatus.PULLING)
-_TO_INITING = Move(ReplicaStatus.INITING)
-_TO_RUNNING = Move(ReplicaStatus.RUNNING)
-_TO_RESTARTING = Move(ReplicaStatus.RESTARTING)
-_PULL_FAILED = Move(ReplicaStatus.FAILED, FailReason.IMAGE_PULL_FAILED, fatal=True)
-_INIT_FAILED = Move(ReplicaStatus.FAILED, FailReason.CONTAINER_INIT_FAILED, fatal=True)
-_CRASHED = Move(ReplicaStatus.FAILED, FailReason.CONTAINER_CRASHED)
-
-TRANSITIONS: dict[ReplicaStatus, dict[Signal, Move | Stay]] = {
+TRANSITIONS: Final[dict[ReplicaStatus, dict[Signal, ReplicaMove | Stay]]] = {
     ReplicaStatus.PENDING: {
         Signal.PULLING_IMAGE: _TO_PULLING,
         Signal.MODEL_SERVER: _TO_INITING,
         Signal.HEALTHY: _TO_RUNNING,
-        Signal.RESTARTING: Stay.OUT_OF_PLACE,
         Signal.FAILED: _PULL_FAILED,
         Signal.SYSTEM_FAILURE: _CRASHED,
         Signal.VM_CRASH: _CRASHED,
@@ -80,7 +72,6 @@ TRANSITIONS: dict[ReplicaStatus, dict[Signal, Move | Stay]] = {
         Signal.PULLING_IMAGE: Stay.ALREADY_THERE,
         Signal.MODEL_SERVER: _TO_INITING,
         Signal.HEALTHY: _TO_RUNNING,
-        Signal.RESTARTING: Stay.OUT_OF_PLACE,
         Signal.FAILED: _PULL_FAILED,
         Signal.SYSTEM_FAILURE: _CRASHED,
         Signal.VM_CRASH: _CRASHED,
@@ -89,7 +80,6 @@ TRANSITIONS: dict[ReplicaStatus, dict[Signal, Move | Stay]] = {
         Signal.PULLING_IMAGE: Stay.BACKWARDS,
         Signal.MODEL_SERVER: Stay.ALREADY_THERE,
         Signal.HEALTHY: _TO_RUNNING,
-        Signal.RESTARTING: Stay.OUT_OF_PLACE,
         Signal.FAILED: _INIT_FAILED,
         Signal.SYSTEM_FAILURE: _CRASHED,
         Signal.VM_CRASH: _CRASHED,
@@ -97,7 +87,7 @@ TRANSITIONS: dict[ReplicaStatus, dict[Signal, Move | Stay]] = {
     ReplicaStatus.RUNNING: {
         Signal.PULLING_IMAGE: Stay.BACKWARDS,
         Signal.MODEL_SERVER: Stay.BACKWARDS,
-        Signal.HEALTHY: Stay.BEAT,
+        Signal.HEALTHY: Stay.HEARTBEAT,
         Signal.RESTARTING: _TO_RESTARTING,
         Signal.FAILED: _CRASHED,
         Signal.SYSTEM_FAILURE: _CRASHED,
@@ -112,9 +102,11 @@ TRANSITIONS: dict[ReplicaStatus, dict[Signal, Move | Stay]] = {
         Signal.SYSTEM_FAILURE: _CRASHED,
         Signal.VM_CRASH: _CRASHED,
     },
-    ReplicaStatus.FAILED: dict.fromkeys(Signal, Stay.TERMINAL),
-    ReplicaStatus.STOPPED: dict.fromkeys(Signal, Stay.TERMINAL),
+    ReplicaStatus.FAILED: {},
+    ReplicaStatus.STOPPED: {},
 }
+
+MACHINE: Final[Machine[ReplicaStatus, Signal, ReplicaMove]] = Machine(TRANSITIONS, TERMINAL)
 
 # A whole word, in any case, and neither "not healthy" nor "un-healthy" (R2 D).
 _HEALTHY = re.compile(r"(?<!\bnot )(?<!\bun-)\bhealthy\b", re.IGNORECASE)
@@ -140,8 +132,3 @@ def read_signal(status: str, message: str) -> Signal | None:
     if status == "RUNNING":
         return Signal.HEALTHY if _HEALTHY.search(" ".join(message.split())) else None
     return _SIGNAL_BY_STATUS[status]
-
-
-def step(status: ReplicaStatus, signal: Signal) -> Move | Stay:
-    """What `signal` does to a replica in `status`: the table's own word."""
-    return TRANSITIONS[status][signal]

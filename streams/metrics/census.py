@@ -19,8 +19,8 @@ from streams.lifecycle.deployment import DeploymentStatus
 from streams.lifecycle.instance import InstanceState
 from streams.lifecycle.replica import ReplicaStatus
 from streams.metrics.source import Shard, Source
-from streams.rules.book import OrgBook
 from streams.rules.charging import held
+from streams.rules.store import OrgRows
 
 FEW_ROWS: Final = 1_000
 """A partition with at most so many is counted whenever it is asked for; counting them takes a few milliseconds."""
@@ -82,14 +82,14 @@ class Census:
         if unexplained_ms and (window.org_id in self.alarms or len(self.alarms) < MOST_ALARMS):
             self.alarms[window.org_id] = self.alarms.get(window.org_id, 0) + unexplained_ms
 
-    def add_entities(self, book: OrgBook) -> None:
+    def add_entities(self, book: OrgRows) -> None:
         """Count an org and what it has, but for the windows."""
         self.orgs += 1
         self.suspended_orgs += book.org.suspended
         self.deployments.update(row.status.value for row in book.deployments.values())
         self.replicas.update(row.status.value for row in book.replicas.values())
         self.instances.update(row.state.value for row in book.instances.values())
-        self.rows += 1 + len(book.deployments) + len(book.replicas) + len(book.instances) + len(book.closed)
+        self.rows += 1 + len(book.deployments) + len(book.replicas) + len(book.instances) + len(book.windows)
 
 
 def counting(shard: Shard, source: Source) -> Iterator[Census]:
@@ -100,10 +100,10 @@ def counting(shard: Shard, source: Source) -> Iterator[Census]:
     """
     census = Census(shard.as_of)
     left = FEW_ROWS
-    for book in list(shard.book.orgs.values()):
+    for book in list(shard.store.orgs.values()):
         census.add_entities(book)
         left -= 1
-        for window in book.windows():
+        for window in list(book.windows.values()):
             census.add(window, source)
             left -= 1
             if left <= 0:

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from streams.billing.prices import Prices
-from streams.rules.book import Book
 from streams.rules.context import Switches
+from streams.rules.store import RowStore
 
 
 class Shard(Protocol):
@@ -16,7 +16,7 @@ class Shard(Protocol):
         """Its number."""
 
     @property
-    def book(self) -> Book:
+    def store(self) -> RowStore:
         """Its rows; whole only once `ready`."""
 
     @property

@@ -16,9 +16,9 @@ from streams.engine.position import Position
 from streams.engine.rowcodec import RowReader
 from streams.engine.shard import INPUTS, MAX_RUN_RECORDS, Commit, Outgoing, Shard
 from streams.limits import HOUR_MS
-from streams.rules.book import Book
 from streams.rules.context import Switches
 from streams.rules.rows import Row
+from streams.rules.store import RowStore
 from topics.catalogue import CLOCK, PRICES
 from topics.codec import Rejected, decode_prices, encode
 from topics.partitioner import partition_of
@@ -204,9 +204,9 @@ class ShardDriver:
             for key, value in self._compacted(table, partition).items()
         }
 
-    def book(self, partition: int = 0) -> Book:
+    def store(self, partition: int = 0) -> RowStore:
         """Give a partition's book as it is in memory."""
-        return self.shards[partition].book
+        return self.shards[partition].store
 
     def position(self, partition: int = 0) -> Position:
         """Give a partition's position as it is in memory; counts of the rules are in it once committed."""

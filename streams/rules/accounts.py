@@ -1,47 +1,43 @@
-"""What Croesus tells of an org: its balance and its suspension (rules C3, I7, B22)."""
+"""Events of `croesus.accounts`: an org's balance and its suspension (rules C3, I7, B22)."""
 
 from schemas.accounts import BalanceUpdated, OrgReinstated, OrgSuspended
 from streams.billing.money import to_atto
-from streams.lifecycle.instance import InstanceState
 from streams.rules import instances
 from streams.rules.context import Turn
-from streams.rules.memory import remember, seen_before
-
-TOPIC = "croesus.accounts"
 
 
-def apply_balance(turn: Turn, event: BalanceUpdated) -> None:
-    """Take the org's balance; at or below zero its running instances are stopped and idle GPUs released (I7)."""
+def apply_account(turn: Turn, event: BalanceUpdated | OrgSuspended | OrgReinstated) -> None:
+    """Apply what Croesus reports of an org."""
+    if isinstance(event, BalanceUpdated):
+        _apply_balance(turn, event)
+    else:
+        _apply_standing(turn, event)
+
+
+def _apply_balance(turn: Turn, event: BalanceUpdated) -> None:
+    """Set the org's balance; at or below zero, stop its running instances and release idle GPUs (I7)."""
     org = turn.rows.org
-    if event.sequence is not None:
-        if org.balance_sequence is not None and event.sequence <= org.balance_sequence:
-            turn.decision.ignore("old_sequence")
-            return
-        org.balance_sequence = event.sequence
-    org.balance = event.balance
-    turn.decision.put(org)
-    if to_atto(event.balance) > 0:
-        org.empty_since = None
+    last = org.balance_sequence
+    if event.sequence is not None and last is not None and event.sequence <= last:
+        turn.decision.ignore("old_sequence")
         return
-    if org.empty_since is None:
-        org.empty_since = turn.now
-    for instance_id in sorted(turn.rows.held):
-        instance = turn.rows.held[instance_id]
-        if instance.state is InstanceState.RUNNING:
-            instances.stop_for_balance(turn, instance)
-        elif instance.state is InstanceState.STOPPED:
-            instances.release_if_idle(turn, instance)
+    is_empty = to_atto(event.balance) <= 0
+    turn.store.change(
+        org,
+        balance=event.balance,
+        balance_sequence=last if event.sequence is None else event.sequence,
+        empty_since=(turn.now if org.empty_since is None else org.empty_since) if is_empty else None,
+    )
+    if is_empty:
+        for instance_id in sorted(turn.rows.live_instances):
+            instances.react_to_empty_balance(turn, turn.rows.live_instances[instance_id])
 
 
-def apply_standing(turn: Turn, event: OrgSuspended | OrgReinstated) -> None:
-    """The org may begin nothing new until it is reinstated (B22)."""
-    if seen_before(turn, TOPIC, event.event_id):
-        return
-    remember(turn, TOPIC, event.event_id)
+def _apply_standing(turn: Turn, event: OrgSuspended | OrgReinstated) -> None:
+    """Set whether the org is suspended: until it is reinstated it may begin nothing new (B22)."""
     suspended = isinstance(event, OrgSuspended)
     org = turn.rows.org
     if org.suspended is suspended:
         turn.decision.ignore("already_there")
         return
-    org.suspended = suspended
-    turn.decision.put(org)
+    turn.store.change(org, suspended=suspended)

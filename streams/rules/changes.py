@@ -1,4 +1,4 @@
-"""`lifecycle.changes`: every move of an entity is told once, numbered per entity (contract, "Out")."""
+"""`lifecycle.changes`: one message for every change of an entity's state, numbered per entity (contract, "Out")."""
 
 from schemas.changes import Kind, LifecycleChange
 from schemas.times import rfc3339
@@ -8,10 +8,11 @@ from streams.rules.rows import Deployment, Instance, Replica
 TOPIC = "lifecycle.changes"
 
 
-def tell(turn: Turn, entity: Deployment | Replica | Instance, before: str | None, after: str, reason: str) -> None:
-    """Send the change of `entity` from `before` (None: it is new) to `after`; its row has changed with it."""
-    entity.changes_made += 1
-    turn.decision.put(entity)
+def send_change(
+    turn: Turn, entity: Deployment | Replica | Instance, before: str | None, after: str, reason: str
+) -> None:
+    """Send the change of `entity` from `before` (None: it is new) to `after`, and count it in its row."""
+    turn.store.change(entity, changes_made=entity.changes_made + 1)
     code = message = None
     kind: Kind
     match entity:

@@ -1,22 +1,64 @@
-"""Windows opened, closed and billed, for replicas and instances alike (rules B1 to B12, B20 to B23, I2)."""
+"""Windows opened, closed and billed, whatever their meter (rules B1 to B12, B20 to B23, I2)."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from schemas.times import rfc3339
 from streams.billing.minutes import floor_minute
 from streams.billing.prices import Prices
-from streams.billing.windows import Held, Window, WindowMeter, close, finish, next_pieces
+from streams.billing.windows import Held, Window, next_pieces
 from streams.limits import HEARTBEAT_GRACE_MS, MINUTE_MS
+from streams.meters import METERS, METERS_OF, OwnerKind
 from streams.rules.context import Switches, Turn
 from streams.rules.decision import Charge, Note
+from streams.rules.rows import Deployment, Instance, Owner, Replica, WindowCount
 
 
-def close_window(turn: Turn, window: Window) -> int:
-    """End a window now; returns the time before which no later window of its meter may open (B1 D).
+def open_windows(turn: Turn, owner: Owner, state: str, specification: Deployment | Instance) -> None:
+    """Open a window for each meter that runs in `state`, which `owner` has entered (B1, I2)."""
+    for meter in METERS_OF[owner.OWNER]:
+        quantity = meter.quantity(specification) if state in meter.runs_in else 0
+        if not quantity:
+            continue
+        count = _count_of(owner, meter.name)
+        opened_at = max(turn.now, count.free_at)
+        number = count.opened + 1
+        last = max(owner.last_health_check or 0, opened_at) if isinstance(owner, Replica) else None
+        turn.store.add(
+            Window(
+                org_id=owner.org_id,
+                window_id=meter.window_id(owner.row_id, number),
+                meter=meter.name,
+                owner_id=owner.row_id,
+                deployment_id=owner.deployment_id if isinstance(owner, Replica) else None,
+                profile=meter.profile(specification),
+                quantity=quantity,
+                opened_at=opened_at,
+                billed_until=opened_at,
+                last_health_check=last if meter.bound_by_heartbeats else None,
+                opened_by=turn.origin,
+            )
+        )
+        _set_count(turn, owner, count._replace(opened=number))
 
-    A close before the watermark bills nothing more and is told as overbilled (B10).
+
+def close_windows(turn: Turn, owner: Owner) -> None:
+    """Close the open windows of `owner`, which leaves its state; a meter that settles bills what is owed (I2).
+
+    No later window of the same meter opens before the end or the watermark (B1 D).
     """
-    ended_at = close(window, turn.now, turn.origin)
+    for window in owner.open_windows:
+        _close(turn, window)
+        free_at = max(window.ended_at or 0, window.billed_until)
+        _set_count(turn, owner, _count_of(owner, window.meter)._replace(free_at=free_at))
+        if METERS[window.meter].settles and not window.done and _is_priced(turn, window.profile):
+            bill(turn, window)
+
+
+def _close(turn: Turn, window: Window) -> None:
+    """End a window now, never before it opened (B1). A close before the watermark is overbilled (B10)."""
+    ended_at = max(turn.now, window.opened_at)
+    turn.store.close_window(window, ended_at, turn.origin)
     if window.billed_until > ended_at:
         overbilled_ms = window.billed_until - ended_at
         turn.decision.counts["overbilled_ms", window.meter] += overbilled_ms
@@ -26,95 +68,85 @@ def close_window(turn: Turn, window: Window) -> int:
             "overbilled_ms": overbilled_ms,
         }
         turn.decision.notes.append(Note("warning", "window closed before its watermark", fields))
-    turn.rows.closed[window.window_id] = window
-    if finish(window, turn.now):
-        turn.rows.drop_due(window)
-    turn.decision.put(window)
-    return max(ended_at, window.billed_until)
+    turn.store.finish(window, turn.now)
 
 
-def settle(turn: Turn, window: Window) -> None:
-    """Bill a window that has just closed for what is owed, in the transaction of the change itself (I2)."""
-    if not window.done and turn.prices.at(window.profile, turn.now) is not None and bill(turn, window):
-        turn.rows.drop_due(window)
+def bill(turn: Turn, window: Window) -> None:
+    """Bill the next pieces of a priced window, and finish it when nothing is left (B4 to B6)."""
+    for start, end in next_pieces(window, turn.now):
+        turn.decision.charges.append(Charge(window, start, end, turn.now))
+        turn.store.bill(window, end)
+    turn.store.finish(window, turn.now)
 
 
-def bill(turn: Turn, window: Window) -> bool:
-    """Bill the next pieces of a priced window (B4 to B6); returns whether it is now done."""
-    now = turn.now
-    charges = turn.decision.charges
-    for start, end in next_pieces(window, now):
-        charges.append(Charge(window, start, end, now))
-        window.billed_ms += end - start
-        window.billed_until = end
-    return finish(window, now)
-
-
-def bill_due(turn: Turn, meter: WindowMeter) -> None:
-    """Bill every unfinished window on `meter`'s side at a tick, in order of window id (B4), where B20 to B23 let it."""
-    due = turn.rows.due(meter)
-    if not due:
-        return
-    if meter is WindowMeter.DEDICATED and not turn.switches.live:
-        if turn.switches.dry:
-            _log_next(turn, due)
-        return
-    if _bill_each(turn, due, metered=meter is not WindowMeter.DEDICATED):
-        due[:] = [window for window in due if not window.done]
-
-
-def _bill_each(turn: Turn, due: Sequence[Window], *, metered: bool) -> bool:
-    """Bill those of `due` that have a price; returns whether any is now done."""
-    charges, put = turn.decision.charges, turn.decision.put
+def bill_due(turn: Turn, kind: OwnerKind) -> None:
+    """Bill the windows of one kind of owner at a tick, in order of window id (B4), as B20 to B23 allow."""
+    switched_off = _switched_off(turn.switches)
+    due = turn.rows.due(kind)
+    if turn.switches.dry:
+        _log_next(turn, [window for window in due if window.meter in switched_off])
     minute = floor_minute(turn.now)
-    owners = turn.rows.instances if metered else turn.rows.replicas
+    charges, store = turn.decision.charges, turn.store
     priced: dict[str, bool] = {}
-    done = False
     for window in due:
-        # What this very tick closed and settled (I8) has had its 60 events (B5).
-        settled = metered and window.closed_by is turn.origin
-        if settled or (window.ended_at is None and window.billed_until >= minute):
+        is_open = window.ended_at is None
+        # A window that this very tick closed and settled (I8) has had its 60 events (B5).
+        settled = window.closed_by is turn.origin and METERS[window.meter].settles
+        if settled or window.meter in switched_off or (is_open and window.billed_until >= minute):
             continue
         profile = window.profile
         if profile not in priced:
-            priced[profile] = turn.prices.at(profile, turn.now) is not None
+            priced[profile] = _is_priced(turn, profile)
         if not priced[profile]:
             continue
-        before, beat = window.billed_until, window.last_health_check
-        in_time = beat is None or beat + HEARTBEAT_GRACE_MS >= minute
-        if window.ended_at is None and in_time and before >= minute - MINUTE_MS:
-            # What `bill` does, at a third of its cost, for nearly every window: one piece, up to this minute.
+        before, heartbeat = window.billed_until, window.last_health_check
+        in_time = heartbeat is None or heartbeat + HEARTBEAT_GRACE_MS >= minute
+        if is_open and in_time and before >= minute - MINUTE_MS:
+            # What `bill` does for nearly every window, at a third of its cost: one piece, up to this minute.
             charges.append(Charge(window, before, minute, turn.now))
-            window.billed_ms += minute - before
-            window.billed_until = minute
+            store.bill(window, minute)
         else:
-            done = bill(turn, window) or done
-        if window.billed_until != before:
-            put(window if window.ended_at is not None else owners[window.owner_id])
-    return done
+            bill(turn, window)
 
 
 def held(window: Window, prices: Prices, switches: Switches, as_of_ms: int) -> Held | None:
-    """Why `window` is not billed at the moment: the first that holds; None when it is done or simply not due (B9)."""
+    """Return why `window` is not billed at the moment, the first reason that applies; None: done, or not due (B9)."""
     if window.done:
         return None
     if prices.at(window.profile, as_of_ms) is None:
         return Held.UNPRICED
-    if window.meter is not WindowMeter.DEDICATED:
-        return None
-    if not switches.billing_enabled:
+    meter = METERS[window.meter]
+    if meter.switched and not switches.billing_enabled:
         return Held.BILLING_OFF
-    if switches.dry:
+    if meter.switched and switches.dry:
         return Held.DRY_RUN
     checked_at = window.last_health_check
     silent = checked_at is not None and as_of_ms >= checked_at + HEARTBEAT_GRACE_MS
     return Held.NO_HEARTBEAT if window.ended_at is None and silent else None
 
 
+def _switched_off(switches: Switches) -> frozenset[str]:
+    """Return the meters that bill nothing for now (B20, B21, B23)."""
+    return frozenset() if switches.live else frozenset(meter.name for meter in METERS.values() if meter.switched)
+
+
+def _is_priced(turn: Turn, profile: str) -> bool:
+    return turn.prices.at(profile, turn.now) is not None
+
+
+def _count_of(owner: Owner, meter: str) -> WindowCount:
+    return next((count for count in owner.window_counts if count.meter == meter), WindowCount(meter, 0, 0))
+
+
+def _set_count(turn: Turn, owner: Owner, count: WindowCount) -> None:
+    others: Any = (one for one in owner.window_counts if one.meter != count.meter)
+    turn.store.change(owner, window_counts=(*others, count))
+
+
 def _log_next(turn: Turn, due: Sequence[Window]) -> None:
-    """Dry-run: the next event of each window goes to the log instead of Croesus (B21)."""
+    """Log the next event of each window instead of sending it: a dry run (B21)."""
     for window in due:
-        if turn.prices.at(window.profile, turn.now) is None:
+        if not _is_priced(turn, window.profile):
             continue
         piece = next(next_pieces(window, turn.now), None)
         if piece is None:

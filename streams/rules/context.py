@@ -1,11 +1,11 @@
-"""What rules are told besides the event itself: the rows, the prices, the switches, and the record that is applied."""
+"""What a rule reads besides the event itself: the rows, the prices, the switches, and the record that is applied."""
 
 from dataclasses import dataclass
 
 from streams.billing.prices import Prices
 from streams.billing.windows import Origin
-from streams.rules.book import Book, OrgBook
 from streams.rules.decision import Decision
+from streams.rules.store import OrgRows, RowStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class Switches:
 class Turn:
     """One record being applied to one org's rows."""
 
-    book: Book
-    rows: OrgBook
+    store: RowStore
+    rows: OrgRows
     prices: Prices
     switches: Switches
     origin: Origin

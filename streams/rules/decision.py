@@ -1,4 +1,4 @@
-"""What a record does, for one place (the engine) to carry out: changed rows, outputs, counts, words for the log."""
+"""What a record does besides changing rows: outputs, usage events, counts and log lines. The engine carries it out."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from schemas.base import Wire
 from streams.billing.windows import Window
-from streams.rules.rows import Row
 
 
 class Output(NamedTuple):
@@ -19,7 +18,7 @@ class Output(NamedTuple):
 
 
 class Charge(NamedTuple):
-    """One piece of a window to be billed: a usage event, still without words, since a tick makes 100,000 of them."""
+    """One piece of a window to be billed: a usage event not yet encoded, since a tick makes 100,000 of them."""
 
     window: Window
     start_ms: int
@@ -36,7 +35,7 @@ class Note(NamedTuple):
 
 
 class Dead(NamedTuple):
-    """A record that can't be applied: its dead-letter reason, and what is wrong in words."""
+    """A record that can't be applied: its dead-letter reason, and what is wrong, as a sentence."""
 
     reason: str
     error: str
@@ -44,32 +43,21 @@ class Dead(NamedTuple):
 
 @dataclass(slots=True)
 class Decision:
-    """What the records applied so far do. Grows record by record until it is committed as one transaction.
+    """What the records applied since the last commit do. All of it is committed as one transaction.
 
-    `changed` and `removed` hold each row once, in order of first change. `counts` has `(kind, detail)` keys:
-    ("ignored", reason), ("duplicate", topic), ("overbilled_ms", meter); the engine adds its own.
+    `counts` has `(kind, detail)` keys: ("ignored", reason), ("duplicate", topic), ("overbilled_ms", meter); the engine
+    adds its own.
     """
 
-    changed: dict[Row, None] = field(default_factory=dict)
-    removed: dict[Row, None] = field(default_factory=dict)
     outputs: list[Output] = field(default_factory=list)
     charges: list[Charge] = field(default_factory=list)
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     notes: list[Note] = field(default_factory=list)
 
-    def put(self, row: Row) -> None:
-        """`row` is new or has changed."""
-        self.changed[row] = None
-
-    def remove(self, row: Row) -> None:
-        """`row` leaves its table."""
-        self.changed.pop(row, None)
-        self.removed[row] = None
-
     def ignore(self, reason: str) -> None:
-        """A good record that changes nothing is counted, with its reason."""
+        """Count a good record that changes nothing, with its reason."""
         self.counts["ignored", reason] += 1
 
     def send(self, topic: str, org_id: str, timestamp: int, message: Wire | bytes) -> None:
-        """`message` goes out with this commit."""
+        """Add an outbound message."""
         self.outputs.append(Output(topic, org_id, timestamp, message))

@@ -2,18 +2,19 @@
 
 from schemas.commands import CreateDeployment, StopDeployment
 from schemas.requests import InferenceRequest
-from streams.billing.prices import dedicated_profile
-from streams.lifecycle.deployment import TERMINAL, DeploymentStatus, Trigger, step
+from streams.lifecycle.deployment import MACHINE, TERMINAL, DeploymentStatus, Trigger
+from streams.lifecycle.machine import Stay
 from streams.limits import MIN_FIRST_REPLICAS, SECOND_MS
+from streams.meters import dedicated_profile
 from streams.rules import changes, replicas
 from streams.rules.context import Turn
-from streams.rules.decision import Dead, Note
+from streams.rules.decision import Note
 from streams.rules.results import Refusal
 from streams.rules.rows import Deployment
 
 
 def create(turn: Turn, command: CreateDeployment) -> Refusal | str:
-    """Begin a deployment with max(1, `min_replicas`) pending replicas (P2)."""
+    """Create a deployment with max(1, `min_replicas`) pending replicas (P2)."""
     deployment_id = command.deployment_id
     known = turn.rows.deployments.get(deployment_id)
     if known is not None:
@@ -42,8 +43,8 @@ def create(turn: Turn, command: CreateDeployment) -> Refusal | str:
         active_at=turn.now,
         created_at=turn.now,
     )
-    turn.rows.deployments[deployment_id] = turn.rows.created[deployment_id] = deployment
-    changes.tell(turn, deployment, None, deployment.status, "deployed")
+    turn.store.add(deployment)
+    changes.send_change(turn, deployment, None, deployment.status, "deployed")
     count = max(MIN_FIRST_REPLICAS, deployment.min_replicas)
     replicas.submit(turn, deployment, count, "deployed")
     return f"deployment {deployment_id} is created with {count} pending replica{'s' if count > 1 else ''}"
@@ -58,7 +59,7 @@ def stop(turn: Turn, command: StopDeployment) -> Refusal | str:
             f"deployment {command.deployment_id} is not known in org {command.org_id}; stop_deployment needs one "
             f"that is created or paused",
         )
-    if step(deployment.status, Trigger.STOP) is None:
+    if isinstance(MACHINE.step(deployment.status, Trigger.STOP), Stay):
         return Refusal(
             "ILLEGAL_TRANSITION",
             f"deployment {deployment.deployment_id} is {deployment.status}, which is final; stop_deployment is allowed "
@@ -68,52 +69,38 @@ def stop(turn: Turn, command: StopDeployment) -> Refusal | str:
     return f"deployment {deployment.deployment_id} is stopped"
 
 
-def apply_request(turn: Turn, event: InferenceRequest) -> Dead | None:
-    """An inference request keeps a deployment from idling (P6), or brings one without replicas back (P7)."""
-    deployment = turn.rows.deployments.get(event.deployment_id)
-    if deployment is None:
-        return unknown_deployment(event.org_id, event.deployment_id)
+def apply_request(turn: Turn, event: InferenceRequest, deployment: Deployment) -> None:
+    """Apply an inference request: it keeps a deployment from idling (P6), or resumes one without replicas (P7)."""
     turn.decision.counts["inference_requests", "count"] += event.count
     if deployment.status in TERMINAL:
         turn.decision.ignore("terminal")
-        return None
+        return
     created = deployment.status is DeploymentStatus.CREATED
     if created and deployment.idle_timeout_s is not None and turn.now > deployment.active_at:
-        deployment.active_at = turn.now
-        turn.decision.put(deployment)
-    if created and turn.rows.live_of(deployment.deployment_id):
-        return None
+        turn.store.change(deployment, active_at=turn.now)
+    if created and turn.rows.live_replicas(deployment.deployment_id):
+        return
     if turn.rows.org.suspended:
         turn.decision.ignore("org_suspended")
-        return None
+        return
     if not created:
         move(turn, deployment, Trigger.REQUEST, "request")
     replicas.submit(turn, deployment, max(MIN_FIRST_REPLICAS, deployment.min_replicas), "request")
-    return None
-
-
-def unknown_deployment(org_id: str, deployment_id: str) -> Dead:
-    """No such deployment in that org."""
-    return Dead("unknown_deployment", f"org {org_id} has no deployment {deployment_id}; it may belong to another org")
 
 
 def move(turn: Turn, deployment: Deployment, trigger: Trigger, reason: str) -> None:
-    """Take `deployment` where `trigger` leads (P1); a move that the table lacks is our own fault."""
+    """Move `deployment` as `trigger` says (P1). Raises `AssertionError` for a move that the table lacks."""
     before = deployment.status
-    after = step(before, trigger)
-    if after is None:
-        msg = f"deployment {deployment.deployment_id} is {before}: {trigger} is no move from there"
-        raise AssertionError(msg)
-    deployment.status = after
-    if after is DeploymentStatus.CREATED:
-        turn.rows.created[deployment.deployment_id] = deployment
-        deployment.active_at = max(deployment.active_at, turn.now)
-    else:
-        turn.rows.created.pop(deployment.deployment_id, None)
-    if after in TERMINAL:
-        deployment.ended_at = turn.now
-        turn.book.expire_at(turn.now + turn.book.retention_ms, deployment)
-    changes.tell(turn, deployment, before, after, reason)
+    after = MACHINE.step(before, trigger)
+    assert not isinstance(after, Stay), f"deployment {deployment.deployment_id} is {before}: {trigger} moves nothing"
+    created = after is DeploymentStatus.CREATED
+    turn.store.change(
+        deployment,
+        status=after,
+        active_at=max(deployment.active_at, turn.now) if created else deployment.active_at,
+        ended_at=turn.now if after in TERMINAL else None,
+    )
+    changes.send_change(turn, deployment, before, after, reason)
 
 
 def stop_suspended(turn: Turn) -> None:
@@ -131,7 +118,7 @@ def stop_suspended(turn: Turn) -> None:
 
 
 def pause_idle(turn: Turn) -> None:
-    """Pause what has had no request, no start and no new replica for its idle timeout (P6)."""
+    """Pause deployments without a request, a start or a new running replica for their idle timeout (P6)."""
     for deployment in _created(turn):
         timeout_s = deployment.idle_timeout_s
         if timeout_s is not None and turn.now >= deployment.active_at + timeout_s * SECOND_MS:
@@ -139,9 +126,9 @@ def pause_idle(turn: Turn) -> None:
 
 
 def scale(turn: Turn) -> None:
-    """Submit the replicas that created deployments lack; those still starting count as there (P5)."""
+    """Submit the replicas that created deployments lack; those still starting count (P5)."""
     for deployment in _created(turn):
-        missing = deployment.min_replicas - len(turn.rows.live_of(deployment.deployment_id))
+        missing = deployment.min_replicas - len(turn.rows.live_replicas(deployment.deployment_id))
         if missing > 0:
             replicas.submit(turn, deployment, missing, "scaler")
 

@@ -1,33 +1,32 @@
-"""Instances: how they move, and the meters, orders, codes and GPUs that follow (rules I1 to I4, I7, I10)."""
+"""Instances: their moves, and the meters, orders, error codes and GPUs that follow (rules I1 to I4, I7, I10)."""
 
 from schemas.orders import HostOrder
 from streams.billing.minutes import floor_minute
 from streams.billing.money import to_atto
-from streams.billing.prices import DISK_PROFILE, instance_profile
-from streams.billing.windows import Window, WindowMeter
-from streams.lifecycle.instance import MESSAGES, METER, InstanceState, Meter, Order, Timer, Trigger, step
+from streams.lifecycle.instance import (
+    MACHINE,
+    MESSAGES,
+    STAGES,
+    InstanceStage,
+    InstanceState,
+    OnEmptyBalance,
+    Order,
+    Timer,
+    Trigger,
+)
+from streams.lifecycle.machine import Stay
 from streams.rules import changes
-from streams.rules.book import instance_units
-from streams.rules.charging import close_window, settle
+from streams.rules.charging import close_windows, open_windows
 from streams.rules.context import Turn
 from streams.rules.rows import NEVER_SENT, Instance, OrderCount
 
 ORDERS_TOPIC = "host.orders"
 
-SERVES: dict[InstanceState, Order] = {
-    InstanceState.CREATING: Order.CREATE,
-    InstanceState.STARTING: Order.START,
-    InstanceState.STOPPING: Order.STOP,
-    InstanceState.DESTROYING: Order.DESTROY,
-}
-
 
 def begin(turn: Turn, instance: Instance) -> None:
-    """A new instance, in creating, with its `create` order (I1)."""
-    turn.rows.instances[instance.instance_id] = instance
-    turn.rows.held[instance.instance_id] = instance
-    turn.rows.count_units({}, instance_units(instance))
-    changes.tell(turn, instance, None, instance.state, "deployed")
+    """Add a new instance, in creating, and send its `create` order (I1)."""
+    turn.store.add(instance)
+    changes.send_change(turn, instance, None, instance.state, "deployed")
     send_order(turn, instance, Order.CREATE)
 
 
@@ -40,34 +39,33 @@ def apply_trigger(
     message: str | None = None,
     reached_host: bool = True,
 ) -> bool:
-    """Move `instance` as its table says; returns whether `trigger` is a move from its state.
+    """Move `instance` as its stage's row says; return whether `trigger` is a move from there.
 
-    `reached_host` False: a launch that failed before the host keeps its slice (I10).
+    `reached_host` False: a launch that failed before the host keeps its GPUs (I10).
     """
-    move = step(instance.state, trigger, stop_pending=instance.stop_pending)
-    if move is None or (move.to is instance.state and instance.error_code == trigger):
+    move = MACHINE.step(instance.stage, trigger)
+    if isinstance(move, Stay) or (move.to is instance.stage and instance.error_code == trigger):
         return False
-    units = instance_units(instance)
-    _close_meter(turn, instance)
-    if move.passing is not None:
-        _enter(turn, instance, move.passing, reason)
+    close_windows(turn, instance)
+    if move.through is not None:
+        _enter(turn, instance, move.through, reason)
     code, words = (trigger.value, message or MESSAGES[trigger]) if move.explains else (None, None)
-    _enter(turn, instance, move.to, reason, code, words, stop_pending=move.stays_pending)
-    turn.rows.count_units(units, instance_units(instance))
-    _open_meter(turn, instance)
+    _enter(turn, instance, move.to, reason, code, words)
+    open_windows(turn, instance, instance.stage, instance)
     if move.order is not None:
         send_order(turn, instance, move.order)
     if move.releases and reached_host:
         _release_gpus(turn, instance)
-    _heed_balance(turn, instance)
+    if balance_is_empty(turn):
+        react_to_empty_balance(turn, instance)
     return True
 
 
 def send_order(turn: Turn, instance: Instance, order: Order) -> None:
-    """Tell the host; the order's n never starts anew, its attempt does with each entry into the state it serves."""
+    """Send an order to the host. Its n is never reset, its attempt is with each entry into the state it serves."""
     last = instance.orders.get(order, NEVER_SENT)
-    count = instance.orders[order] = OrderCount(last.sent + 1, last.attempt + 1, floor_minute(turn.now))
-    turn.decision.put(instance)
+    count = OrderCount(last.sent + 1, last.attempt + 1, floor_minute(turn.now))
+    turn.store.change(instance, orders={**instance.orders, order: count})
     message = HostOrder.model_construct(
         order_id=f"{instance.instance_id}:{order}:{count.sent}",
         org_id=instance.org_id,
@@ -79,122 +77,61 @@ def send_order(turn: Turn, instance: Instance, order: Order) -> None:
 
 
 def send_again(turn: Turn, instance: Instance) -> None:
-    """Ask again for what the host has not confirmed, once a clock minute: a stop that timed out, a destroy (I1)."""
-    if instance.state is InstanceState.DESTROYING:
-        order = Order.DESTROY
-    elif instance.state is InstanceState.RUNNING and instance.stop_pending:
-        order = Order.STOP
-    else:
-        return
-    if floor_minute(turn.now) > instance.orders[order].last_minute:
+    """Send an order again that the host has not confirmed, once a clock minute at most (I1)."""
+    order = STAGES[instance.stage].resends
+    if order is not None and floor_minute(turn.now) > instance.orders[order].last_minute:
         send_order(turn, instance, order)
 
 
 def balance_is_empty(turn: Turn) -> bool:
-    """Balance at or below zero; none heard yet counts as zero (I6, I7)."""
+    """Return whether the balance is at or below zero; none heard yet counts as zero (I6, I7)."""
     balance = turn.rows.org.balance
     return balance is None or to_atto(balance) <= 0
 
 
-def release_if_idle(turn: Turn, instance: Instance) -> None:
-    """Let others have the GPUs that an instance holds but may release (I7)."""
+def react_to_empty_balance(turn: Turn, instance: Instance) -> None:
+    """Do what I7 says of an instance at its stage while the balance is at or below zero."""
+    match STAGES[instance.stage].on_empty_balance:
+        case OnEmptyBalance.STOP:
+            apply_trigger(turn, instance, Timer.BALANCE_EMPTY, Timer.BALANCE_EMPTY.value)
+            _release_if_idle(turn, instance)
+        case OnEmptyBalance.RELEASE_GPUS:
+            _release_if_idle(turn, instance)
+
+
+def _release_if_idle(turn: Turn, instance: Instance) -> None:
     if instance.gpus_releasable and instance.gpus_held:
         _release_gpus(turn, instance)
 
 
-def stop_for_balance(turn: Turn, instance: Instance) -> None:
-    """Stop a running instance because the balance is empty, unless a stop is pending; its GPUs go with it (I7)."""
-    if apply_trigger(turn, instance, Timer.BALANCE_EMPTY, Timer.BALANCE_EMPTY.value):
-        release_if_idle(turn, instance)
-
-
-def _heed_balance(turn: Turn, instance: Instance) -> None:
-    """What reaches running or stopped while the balance is empty does not stay as it is (I7).
-
-    A stop that timed out stays in running: it is pending, and an empty balance adds nothing to it.
-    """
-    if instance.state not in {InstanceState.RUNNING, InstanceState.STOPPED} or not balance_is_empty(turn):
-        return
-    if instance.state is InstanceState.STOPPED:
-        release_if_idle(turn, instance)
-    else:
-        stop_for_balance(turn, instance)
+def _release_gpus(turn: Turn, instance: Instance) -> None:
+    turn.store.change(instance, gpus_held=False)
+    send_order(turn, instance, Order.RELEASE_GPUS)
 
 
 def _enter(
     turn: Turn,
     instance: Instance,
-    state: InstanceState,
+    stage: InstanceStage,
     reason: str,
     code: str | None = None,
     words: str | None = None,
-    *,
-    stop_pending: bool = False,
 ) -> None:
-    before = instance.state
-    instance.state = state
-    instance.error_code, instance.error_message = code, words
-    instance.stop_pending = stop_pending
-    if state is not before:
+    before = instance.stage
+    orders = instance.orders
+    if (order := STAGES[stage].serves) is not None:
+        orders = {**orders, order: orders.get(order, NEVER_SENT)._replace(attempt=0)}
+    runs, ended = STAGES[stage].state is InstanceState.RUNNING, stage is InstanceStage.DESTROYED
+    turn.store.change(
+        instance,
+        stage=stage,
+        error_code=code,
+        error_message=words,
         # From error to error the hour of I9 runs on.
-        instance.entered_at = turn.now
-    if state in SERVES:
-        order = SERVES[state]
-        instance.orders[order] = instance.orders.get(order, NEVER_SENT)._replace(attempt=0)
-    if state is InstanceState.RUNNING:
-        instance.ran = True
-        instance.gpus_held = True
-    if state is InstanceState.DESTROYED:
-        instance.gpus_held = False
-        instance.ended_at = turn.now
-        del turn.rows.held[instance.instance_id]
-        turn.book.expire_at(turn.now + turn.book.retention_ms, instance)
-    changes.tell(turn, instance, before, state, reason)
-
-
-def _release_gpus(turn: Turn, instance: Instance) -> None:
-    instance.gpus_held = False
-    send_order(turn, instance, Order.RELEASE_GPUS)
-
-
-def _close_meter(turn: Turn, instance: Instance) -> None:
-    """Settle what is owed, up to this millisecond, before the change takes effect (I2)."""
-    window = instance.window
-    if window is None:
-        return
-    instance.window = None
-    free_at = close_window(turn, window)
-    if window.meter is WindowMeter.GPU:
-        instance.gpu_free_at = free_at
-    else:
-        instance.disk_free_at = free_at
-    settle(turn, window)
-
-
-def _open_meter(turn: Turn, instance: Instance) -> None:
-    meter = METER[instance.state]
-    if meter is Meter.NONE:
-        return
-    if meter is Meter.GPU:
-        instance.gpu_windows_made += 1
-        number, free_at = instance.gpu_windows_made, instance.gpu_free_at
-        profile, quantity = instance_profile(instance.gpu_type, instance.gpu_count), 1
-    else:
-        instance.disk_windows_made += 1
-        number, free_at = instance.disk_windows_made, instance.disk_free_at
-        profile, quantity = DISK_PROFILE, instance.disk_gb
-    opened_at = max(turn.now, free_at)
-    instance.window = Window(
-        org_id=instance.org_id,
-        window_id=f"{instance.instance_id}.{meter}.w{number}",
-        meter=WindowMeter(meter.value),
-        owner_id=instance.instance_id,
-        deployment_id=None,
-        profile=profile,
-        quantity=quantity,
-        opened_at=opened_at,
-        billed_until=opened_at,
-        last_health_check=None,
-        opened_by=turn.origin,
+        entered_at=instance.entered_at if stage is before else turn.now,
+        orders=orders,
+        ran=instance.ran or runs,
+        gpus_held=(instance.gpus_held or runs) and not ended,
+        ended_at=turn.now if ended else None,
     )
-    turn.rows.add_due(instance.window)
+    changes.send_change(turn, instance, STAGES[before].state, STAGES[stage].state, reason)

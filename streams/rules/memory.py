@@ -1,14 +1,13 @@
 """What is remembered, and for how long: events and answers for 24 h (C1, C4), ended rows for the retention (C5)."""
 
 from streams.limits import DEDUPE_MS
-from streams.rules.book import Book, OrgBook
 from streams.rules.context import Turn
-from streams.rules.decision import Decision
 from streams.rules.rows import Deployment, Instance, Replica, Row, Seen
+from streams.rules.store import OrgRows, RowStore
 
 
 def seen_before(turn: Turn, topic: str, event_id: str) -> bool:
-    """Whether the event was taken in within the last 24 h; then it is counted as a duplicate (C4)."""
+    """Return whether the event was applied within the last 24 h; if so, count it as a duplicate (C4)."""
     known = turn.rows.events.get(f"{topic}/{event_id}")
     if known is None or turn.now >= known + DEDUPE_MS:
         return False
@@ -17,44 +16,29 @@ def seen_before(turn: Turn, topic: str, event_id: str) -> bool:
 
 
 def remember(turn: Turn, topic: str, event_id: str) -> None:
-    """The event was taken in, so that it counts once (C4)."""
-    row = Seen(turn.org_id, topic, event_id, turn.now)
-    event = row.row_id
-    turn.rows.events[event] = turn.now
-    turn.book.note_event(turn.org_id, event, turn.now)
-    turn.decision.put(row)
+    """Keep the event's id, so that it counts once (C4)."""
+    turn.store.add(Seen(turn.org_id, topic, event_id, turn.now))
 
 
-def forget_expired(book: Book, now_ms: int, decision: Decision) -> None:
-    """Take the rows whose time has come out of their tables, owners before deployments (C1, C4, C5).
+def remove_expired(store: RowStore, now_ms: int) -> None:
+    """Remove the rows that may leave their tables, owners before deployments (C1, C4, C5).
 
-    What still has a window to be billed, or a replica's row, waits for a later tick.
+    One that still has a window to be billed, or a replica's row, stays until a later tick.
     """
-    for event in book.expired_events(now_ms):
-        _remove(book, book.orgs[event.org_id], event, decision)
-    for row in sorted(book.expired(now_ms), key=lambda row: isinstance(row, Deployment)):
-        rows = book.orgs.get(row.org_id)
-        if rows is None or rows.table(row.TABLE).get(row.row_id) is not row:
-            continue
-        if _is_owed(rows, row):
-            book.expire_at(now_ms, row)
+    for event in store.expired_events(now_ms):
+        store.remove(event)
+    for row in sorted(store.expired(now_ms), key=lambda row: isinstance(row, Deployment)):
+        rows = store.orgs[row.org_id]
+        if _must_stay(rows, row):
+            store.keep(row)
             continue
         if isinstance(row, Replica | Instance):
             for window in rows.windows_of(row):
-                _remove(book, rows, window, decision)
-        _remove(book, rows, row, decision)
+                store.remove(window)
+        store.remove(row)
 
 
-def _remove(book: Book, rows: OrgBook, row: Row, decision: Decision) -> None:
-    del rows.table(row.TABLE)[row.row_id]
-    decision.remove(row)
-    if isinstance(row, Deployment):
-        rows.live.pop(row.deployment_id, None)
-    if rows.is_blank:
-        del book.orgs[row.org_id]
-
-
-def _is_owed(rows: OrgBook, row: Row) -> bool:
+def _must_stay(rows: OrgRows, row: Row) -> bool:
     match row:
         case Replica() | Instance():
             return any(not window.done for window in rows.windows_of(row))

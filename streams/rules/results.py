@@ -33,7 +33,7 @@ class Refusal(NamedTuple):
 
 
 def repeat(turn: Turn, command_id: str) -> bool:
-    """Give the earlier result again, word for word, where there is one of the last 24 h (C1)."""
+    """Send the earlier result again, word for word, if there is one of the last 24 h; return whether there is (C1)."""
     answer = turn.rows.answers.get(command_id)
     if answer is None or turn.now >= answer.at + DEDUPE_MS:
         return False
@@ -43,7 +43,7 @@ def repeat(turn: Turn, command_id: str) -> bool:
 
 
 def answer(turn: Turn, command_id: str, target: str | None, outcome: Refusal | str) -> None:
-    """Send the command's one result and remember it (C1); a string is the message of an accepted one."""
+    """Send and keep the command's one result (C1); a string is the message of an accepted one."""
     refusal = outcome if isinstance(outcome, Refusal) else None
     result = CommandResult(
         command_id=command_id,
@@ -56,8 +56,5 @@ def answer(turn: Turn, command_id: str, target: str | None, outcome: Refusal | s
         at=rfc3339(turn.now),
     )
     value = result.model_dump_json(by_alias=True, exclude_none=True)
-    row = Answer(turn.org_id, command_id, turn.now, value)
-    turn.rows.answers[command_id] = row
-    turn.book.expire_at(turn.now + DEDUPE_MS, row)
-    turn.decision.put(row)
+    turn.store.add(Answer(turn.org_id, command_id, turn.now, value))
     turn.decision.send(TOPIC, turn.org_id, turn.now, value.encode())

@@ -1,27 +1,51 @@
-"""The rows: what is remembered of every org, deployment, replica, instance, command and event.
+"""The rows: what is kept of every org, deployment, replica, instance, window, command and event.
 
-Each is one record of its table's changelog, under the key `<org_id>/<row_id>`. Times are UTC milliseconds.
+Each is one record of its table's changelog, under the key `<org_id>/<row_id>`. Rows are frozen: only the `RowStore`
+changes them. Times are UTC milliseconds.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from streams.billing.windows import Window
 from streams.lifecycle.deployment import DeploymentStatus
-from streams.lifecycle.instance import InstanceState, Order
+from streams.lifecycle.instance import STAGES, InstanceStage, InstanceState, Order
 from streams.lifecycle.replica import FailReason, ReplicaStatus
+from streams.meters import OwnerKind
+
+DERIVED: Final = "derived"
+"""The key of a field's metadata that says: kept by the `RowStore` in memory, not part of the row as it is written."""
 
 
-@dataclass(slots=True, eq=False)
+class WindowCount(NamedTuple):
+    """An owner's windows of one meter: how many were opened, and before which time none may open again (B1)."""
+
+    meter: str
+    opened: int
+    free_at: int
+
+
+NO_WINDOWS: Final[tuple[Window, ...]] = ()
+
+
+def _open_windows() -> Any:
+    return field(default=NO_WINDOWS, init=False, repr=False, metadata={DERIVED: True})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Org:
-    """An org's standing with Croesus. `balance` None: none heard yet, which counts as 0 (I6)."""
+    """An org's standing with Croesus. `balance` None: none heard yet, which counts as 0 (I6).
+
+    `empty_since`: since when the balance has been at or below zero without a break (I8).
+    """
 
     TABLE: ClassVar[str] = "orgs"
 
     org_id: str
     balance: str | None = None
     balance_sequence: int | None = None
-    empty_since: int | None = None  # since when the balance has been at or below zero without a break (I8)
+    empty_since: int | None = None
     suspended: bool = False
 
     @property
@@ -30,7 +54,7 @@ class Org:
         return self.org_id
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Deployment:
     """A deployment (P1). `active_at`: the latest of a request, becoming created, a replica entering running (P6)."""
 
@@ -58,15 +82,15 @@ class Deployment:
         return self.deployment_id
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Replica:
-    """A replica (R1), with its open window where it has one.
+    """A replica (R1).
 
-    `last_health_check` is kept here only while no window is open: an open window has the current one (B2).
-    `meter_free_at`: the latest `ended_at` or `billed_until` of its closed windows; no later one opens before it (B1 D).
+    `last_health_check` is current only while no window is open: an open window has its own (B2).
     """
 
     TABLE: ClassVar[str] = "replicas"
+    OWNER: ClassVar[OwnerKind] = "replica"
 
     org_id: str
     replica_id: str
@@ -75,11 +99,10 @@ class Replica:
     created_at: int
     fail_reason: FailReason | None = None
     last_health_check: int | None = None
-    windows_made: int = 0
-    meter_free_at: int = 0
+    window_counts: tuple[WindowCount, ...] = ()
     changes_made: int = 0
     ended_at: int | None = None
-    window: Window | None = None
+    open_windows: tuple[Window, ...] = _open_windows()
 
     @property
     def row_id(self) -> str:
@@ -88,8 +111,11 @@ class Replica:
 
     @property
     def health_checked_at(self) -> int | None:
-        """Its last health check, wherever it is kept."""
-        return self.window.last_health_check if self.window is not None else self.last_health_check
+        """Its last heartbeat, from its open window where it has one."""
+        for window in self.open_windows:
+            if window.last_health_check is not None:
+                return window.last_health_check
+        return self.last_health_check
 
 
 class OrderCount(NamedTuple):
@@ -100,22 +126,22 @@ class OrderCount(NamedTuple):
     last_minute: int
 
 
-NEVER_SENT = OrderCount(0, 0, 0)
+NEVER_SENT: Final = OrderCount(0, 0, 0)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Instance:
-    """An instance (I1), with its open window where a meter runs.
+    """An instance (I1).
 
-    `entered_at`: when it came into its state (30 min, 1 h). `stop_pending`: a stop timed out, and is asked for
-    again (I1). `ran`: it has been running before (I9). `*_free_at` as a replica's `meter_free_at`, per meter.
+    `entered_at`: when it entered its stage. `ran`: it has been running before (I9). `orders`: by order.
     """
 
     TABLE: ClassVar[str] = "instances"
+    OWNER: ClassVar[OwnerKind] = "instance"
 
     org_id: str
     instance_id: str
-    state: InstanceState
+    stage: InstanceStage
     offer_id: str
     gpu_type: str
     gpu_count: int
@@ -128,26 +154,27 @@ class Instance:
     gpus_held: bool = True
     error_code: str | None = None
     error_message: str | None = None
-    stop_pending: bool = False
     ran: bool = False
-    gpu_windows_made: int = 0
-    disk_windows_made: int = 0
-    gpu_free_at: int = 0
-    disk_free_at: int = 0
+    window_counts: tuple[WindowCount, ...] = ()
     changes_made: int = 0
     ended_at: int | None = None
-    orders: dict[Order, OrderCount] = field(default_factory=dict)
-    window: Window | None = None
+    orders: Mapping[Order, OrderCount] = field(default_factory=dict)
+    open_windows: tuple[Window, ...] = _open_windows()
 
     @property
     def row_id(self) -> str:
         """Its id within its org and table."""
         return self.instance_id
 
+    @property
+    def state(self) -> InstanceState:
+        """Its state as consumers see it."""
+        return STAGES[self.stage].state
 
-@dataclass(slots=True, eq=False)
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """A command's result, word for word, to be given again for 24 h (C1). `value` is its JSON."""
+    """A command's result, word for word, to be sent again for 24 h (C1). `value` is its JSON."""
 
     TABLE: ClassVar[str] = "answers"
 
@@ -162,9 +189,9 @@ class Answer:
         return self.command_id
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Seen:
-    """An event that was taken in, so that it counts once in 24 h (C4)."""
+    """An event that was applied, so that it counts once in 24 h (C4)."""
 
     TABLE: ClassVar[str] = "events"
 
@@ -179,11 +206,13 @@ class Seen:
         return f"{self.topic}/{self.event_id}"
 
 
+Owner = Replica | Instance
 Row = Org | Deployment | Replica | Instance | Window | Answer | Seen
 
-ROW_TYPES: tuple[type, ...] = (Org, Deployment, Replica, Instance, Window, Answer, Seen)
+ROW_TYPES: Final[tuple[Any, ...]] = (Org, Deployment, Replica, Instance, Window, Answer, Seen)
+"""Every type of row, in the order in which a restore reads them: owners before their windows."""
 
 
 def row_key(row: Row) -> bytes:
-    """The row's changelog key: `<org_id>/<row_id>`; no id holds a slash."""
+    """Return the row's changelog key: `<org_id>/<row_id>`; no id holds a slash."""
     return f"{row.org_id}/{row.row_id}".encode()

@@ -1,32 +1,34 @@
 """Why a charge exists, or why a minute was not charged (rules B1 to B12). Pure but for what `lookup.py` adds."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from schemas.times import parse_rfc3339, rfc3339
-from schemas.usage import UsageType, usage_id
 from streams.billing.minutes import floor_minute
-from streams.billing.prices import DISK_PROFILE
-from streams.billing.windows import Held, Window, WindowMeter, horizon
+from streams.billing.usage import usage_id
+from streams.billing.windows import Held, Window, horizon
+from streams.lifecycle.instance import STAGES
 from streams.limits import HEARTBEAT_GRACE_MS, MINUTE_MS
-from streams.rules.book import OrgBook
+from streams.meters import DISK_PROFILE, METERS, Meter
 from streams.rules.charging import held
 from streams.rules.rows import Instance, Replica
+from streams.rules.store import OrgRows
 from streams.web import shapes
 from streams.web.shapes import View
 
 Json = dict[str, Any]
 
+_PARTS = "|".join(meter.id_part for meter in METERS.values() if meter.id_part)
 _SHAPE = re.compile(
-    r"(?P<owner>[A-Za-z0-9][A-Za-z0-9._-]*)(?::(?P<part>gpu|disk))?:(?P<start>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)",
+    rf"(?P<owner>[A-Za-z0-9][A-Za-z0-9._-]*)(?::(?P<part>{_PARTS}))?:(?P<start>\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{{3}}Z)",
     re.ASCII,
 )
-_METERS = {None: WindowMeter.DEDICATED, "gpu": WindowMeter.GPU, "disk": WindowMeter.DISK}
-_TYPES: dict[WindowMeter, UsageType] = {
-    WindowMeter.DEDICATED: "dedicated_inference_running",
-    WindowMeter.GPU: "instance_gpu_running",
-    WindowMeter.DISK: "instance_disk_stopped",
+_METERS: Mapping[str | None, Meter[Any]] = {meter.id_part or None: meter for meter in METERS.values()}
+_RUNNING = {
+    name: " or ".join(dict.fromkeys(STAGES[stage].state for stage in STAGES if stage in meter.runs_in)) or "running"
+    for name, meter in METERS.items()
 }
 _HELD_WORDS = {
     Held.UNPRICED: "its profile {profile} has no price; once it has one, this time is billed (B9)",
@@ -45,7 +47,7 @@ class Asked:
     """What a usage id names: a meter of a replica or an instance, and a time on it."""
 
     owner_id: str
-    meter: WindowMeter
+    meter: Meter[Any]
     start_ms: int
 
 
@@ -77,16 +79,16 @@ def read_usage_id(text: str) -> Asked:
     return Asked(found["owner"], _METERS[found["part"]], start_ms)
 
 
-def owner_of(rows: OrgBook, asked: Asked) -> Replica | Instance | None:
+def owner_of(rows: OrgRows, asked: Asked) -> Replica | Instance | None:
     """Whose meter it is; None where the org has no such replica or instance."""
-    if asked.meter is WindowMeter.DEDICATED:
+    if asked.meter.owner == "replica":
         return rows.replicas.get(asked.owner_id)
     return rows.instances.get(asked.owner_id)
 
 
-def judge(view: View, rows: OrgBook, owner: Replica | Instance, asked: Asked) -> Piece:
+def judge(view: View, rows: OrgRows, owner: Replica | Instance, asked: Asked) -> Piece:
     """The piece of a window that holds the time asked about, and what became of it."""
-    found = [one for one in rows.windows_of(owner) if one.meter is asked.meter]
+    found = [one for one in rows.windows_of(owner) if one.meter == asked.meter.name]
     for window in found:
         end = None if window.ended_at is None else max(window.ended_at, window.billed_until)
         if window.opened_at <= asked.start_ms and (end is None or asked.start_ms < end):
@@ -100,7 +102,7 @@ def _in_window(view: View, window: Window, asked: Asked) -> Piece:
     billed_to = _billed_to(window)
     if asked.start_ms < billed_to:
         end = min(end, billed_to)
-        name = usage_id(_TYPES[window.meter], window.owner_id, start)
+        name = usage_id(window.meter, window.owner_id, start)
         detail = f"Charged: {rfc3339(start)} to {rfc3339(end)} of window {window.window_id}; {_bound(window, end)}."
         return Piece(window, start, end, None, detail, event_id=name)
     start = max(start, billed_to)
@@ -155,7 +157,7 @@ def _forgiven(window: Window, forgiven_from: int) -> str:
     )
 
 
-def _outside(view: View, rows: OrgBook, owner: Replica | Instance, found: list[Window], asked: Asked) -> Piece:
+def _outside(view: View, rows: OrgRows, owner: Replica | Instance, found: list[Window], asked: Asked) -> Piece:
     start = floor_minute(asked.start_ms)
     end = start + MINUTE_MS
     at = rfc3339(asked.start_ms)
@@ -167,7 +169,7 @@ def _outside(view: View, rows: OrgBook, owner: Replica | Instance, found: list[W
             None, start, end, "not_due", f"Not yet charged: {at} is later than {rfc3339(view.as_of)}, read so far."
         )
     name = f"{'replica' if isinstance(owner, Replica) else 'instance'} {asked.owner_id}"
-    state = "stopped" if asked.meter is WindowMeter.DISK else "running"
+    state = _RUNNING[asked.meter.name]
     before = [window for window in found if window.ended_at is not None and window.ended_at <= asked.start_ms]
     after = [window for window in found if window.opened_at > asked.start_ms]
     words = [f"Not charged: {name} was not {state} at {at}"]

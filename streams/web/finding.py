@@ -39,7 +39,7 @@ def heads(source: Source) -> list[Json]:
 
 def orgs(source: Source, after: str, limit: int) -> list[Json]:
     """This worker's orgs whose id comes after `after`, in order of their ids."""
-    books = [shard.book for shard in source.shards() if shard.ready]
+    books = [shard.store for shard in source.shards() if shard.ready]
     found = nsmallest(limit, ((org_id, at) for at, book in enumerate(books) for org_id in book.orgs if org_id > after))
     return [org_item(books[at].orgs[org_id]) for org_id, at in found]
 
@@ -50,7 +50,7 @@ def search(source: Source, asked: str) -> list[Json]:
     for shard in source.shards():
         if not shard.ready:
             continue
-        for org_id, rows in shard.book.orgs.items():
+        for org_id, rows in shard.store.orgs.items():
             if org_id.startswith(asked):
                 found.append(found_item("org", org_id, org_id, "suspended" if rows.org.suspended else None))
             if (deployment := rows.deployments.get(asked)) is not None:
@@ -59,7 +59,7 @@ def search(source: Source, asked: str) -> list[Json]:
                 found.append(found_item("replica", org_id, asked, replica.status.value))
             if (instance := rows.instances.get(asked)) is not None:
                 found.append(found_item("instance", org_id, asked, instance.state.value))
-            if ".w" in asked and rows.window(asked) is not None:
+            if ".w" in asked and asked in rows.windows:
                 found.append(found_item("window", org_id, asked, None))
             if len(found) >= MOST_FOUND:
                 return found

@@ -5,9 +5,9 @@ import binascii
 import json
 from bisect import bisect_right, insort
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 1_000
@@ -46,8 +46,8 @@ class Ordered(Generic[Item]):
     left are skipped, and swept out once they are as many as those that stay.
     """
 
-    def __init__(self, table: dict[str, Item]) -> None:
-        self._table = table
+    def __init__(self, table: Mapping[str, Item]) -> None:
+        self._table = cast("dict[str, Item]", table)
         self._places: list[Place] = []
         self._known: dict[str, Item] = {}
 
@@ -97,9 +97,9 @@ class Orders:
     _MOST = 512
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, str], tuple[dict[str, Any], Ordered[Any]]] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str], tuple[Mapping[str, Any], Ordered[Any]]] = OrderedDict()
 
-    def of(self, org_id: str, name: str, table: dict[str, Item]) -> Ordered[Item]:
+    def of(self, org_id: str, name: str, table: Mapping[str, Item]) -> Ordered[Item]:
         """The order of an org's `table`; begun anew when the table is another than the last time."""
         kept = self._kept.get((org_id, name))
         if kept is None or kept[0] is not table:

@@ -7,14 +7,14 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from streams.lifecycle.instance import TRANSITIONAL
+from streams.lifecycle.instance import STAGES
 from streams.lifecycle.replica import ReplicaStatus
 from streams.web import timeline
 
 HERE = Path(__file__).parent
 
 
-_MOVING = {state.value for state in TRANSITIONAL} | {
+_MOVING = {row.state.value for row in STAGES.values() if row.transitional} | {
     ReplicaStatus.PENDING.value,
     ReplicaStatus.PULLING.value,
     ReplicaStatus.INITING.value,

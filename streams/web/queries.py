@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
-from streams.rules.book import OrgBook
+from streams.rules.store import OrgRows
 from streams.web.answers import bad_request
 from streams.web.order import BadPage, Place, read_cursor, read_limit
 
@@ -39,7 +39,7 @@ def flag(request: web.Request, name: str) -> bool:
     return text in {"true", "1"}
 
 
-def listing(request: web.Request, rows: OrgBook, states: type[StrEnum]) -> Json:
+def listing(request: web.Request, rows: OrgRows, states: type[StrEnum]) -> Json:
     """What a list's page needs beside its items: the filters as they stand, and all there are."""
     return {
         "org_id": rows.org.org_id,

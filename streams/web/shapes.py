@@ -10,16 +10,17 @@ from typing import Any
 from schemas.times import is_time, rfc3339
 from streams.billing.burn import burn_per_hour, runway_s
 from streams.billing.money import ATTO, to_atto, to_text
-from streams.billing.prices import DISK_PROFILE, Prices, dedicated_profile
+from streams.billing.prices import Prices
 from streams.billing.windows import Origin, Totals, Window, figures
 from streams.lifecycle.deployment import DeploymentStatus
-from streams.lifecycle.instance import ALLOWED_ACTIONS, METER, TRANSITIONAL, InstanceState
+from streams.lifecycle.instance import STAGES, InstanceStage, InstanceState
 from streams.lifecycle.replica import ReplicaStatus
 from streams.limits import DEBT_LIMIT, DEBT_MS, HOUR_MS
-from streams.rules.book import OrgBook
+from streams.meters import DISK_PROFILE, dedicated_profile
 from streams.rules.charging import held
 from streams.rules.context import Switches
 from streams.rules.rows import Deployment, Instance, Replica
+from streams.rules.store import OrgRows
 
 Json = dict[str, Any]
 
@@ -69,13 +70,13 @@ def window(view: View, row: Window) -> Json:
         **sums._asdict(),
         "unexplained_ms": sums.unexplained_ms,
         "held": None if reason is None else reason.value,
-        "meter": row.meter.value,
+        "meter": row.meter,
         "opened_by": origin(view, row.opened_by),
         "closed_by": origin(view, row.closed_by),
     }
 
 
-def deployment(rows: OrgBook, row: Deployment) -> Json:
+def deployment(rows: OrgRows, row: Deployment) -> Json:
     """A deployment with its replicas, oldest first."""
     replicas = (rows.replicas.get(f"{row.deployment_id}-r{n}") for n in range(1, row.replicas_made + 1))
     return {
@@ -98,7 +99,7 @@ def deployment(rows: OrgBook, row: Deployment) -> Json:
     }
 
 
-def replica(view: View, rows: OrgBook, row: Replica) -> Json:
+def replica(view: View, rows: OrgRows, row: Replica) -> Json:
     """A replica with its windows, oldest first."""
     return {
         "replica_id": row.replica_id,
@@ -112,19 +113,20 @@ def replica(view: View, rows: OrgBook, row: Replica) -> Json:
     }
 
 
-def instance(view: View, rows: OrgBook, row: Instance) -> Json:
+def instance(view: View, rows: OrgRows, row: Instance) -> Json:
     """An instance with its windows, oldest first."""
+    stage = STAGES[row.stage]
     return {
         "instance_id": row.instance_id,
-        "state": row.state.value,
-        "transitional": row.state in TRANSITIONAL,
-        "meter": METER[row.state].value,
+        "state": stage.state.value,
+        "transitional": stage.transitional,
+        "meter": stage.runs[0] if stage.runs else "none",
         "gpus_held": row.gpus_held,
         "error_code": row.error_code,
         "error_message": row.error_message,
-        "allowed_actions": [action.value for action in ALLOWED_ACTIONS[row.state]],
+        "allowed_actions": [action.value for action in stage.allowed],
         "windows": [window(view, one) for one in rows.windows_of(row)],
-        "stop_pending": row.stop_pending,
+        "stop_pending": row.stage is InstanceStage.STOP_PENDING,
         "gpu_type": row.gpu_type,
         "gpu_count": row.gpu_count,
         "disk_gb": row.disk_gb,
@@ -137,7 +139,7 @@ def instance(view: View, rows: OrgBook, row: Instance) -> Json:
     }
 
 
-def org(view: View, rows: OrgBook) -> Json:
+def org(view: View, rows: OrgRows) -> Json:
     """An org: its money and how long it lasts, its rows counted by state, and its conservation (B12)."""
     row = rows.org
     balance = to_atto(row.balance or "0")
@@ -156,9 +158,9 @@ def org(view: View, rows: OrgBook) -> Json:
     }
 
 
-def prospects(view: View, rows: OrgBook, balance: int, burn: int) -> Json:
+def prospects(view: View, rows: OrgRows, balance: int, burn: int) -> Json:
     """When auto-stop (I7) and auto-destroy (I8) would come, at today's burn; null where nothing is there to be hit."""
-    running = any(one.state is InstanceState.RUNNING and not one.stop_pending for one in rows.held.values())
+    running = any(one.stage is InstanceStage.RUNNING for one in rows.live_instances.values())
     empty_at: int | None = view.as_of
     if rows.org.empty_since is not None and balance <= 0:
         empty_at = rows.org.empty_since
@@ -168,7 +170,7 @@ def prospects(view: View, rows: OrgBook, balance: int, burn: int) -> Json:
     return {
         "empty_since": time_or_null(rows.org.empty_since),
         "auto_stop_at": time_or_null(empty_at) if running and balance > 0 and _is_prospect(empty_at) else None,
-        "auto_destroy_at": time_or_null(destroy_at) if rows.held and _is_prospect(destroy_at) else None,
+        "auto_destroy_at": time_or_null(destroy_at) if rows.live_instances and _is_prospect(destroy_at) else None,
     }
 
 
@@ -178,10 +180,10 @@ def counts(states: type[StrEnum], found: Iterable[StrEnum]) -> dict[str, int]:
     return {state.value: counted[state] for state in states}
 
 
-def totals(rows: OrgBook, as_of: int) -> Totals:
+def totals(rows: OrgRows, as_of: int) -> Totals:
     """All windows of an org added up."""
     found = Totals()
-    for one in rows.windows():
+    for one in rows.windows.values():
         found.add(one, as_of)
     return found
 
@@ -196,7 +198,7 @@ def _is_prospect(ms: int | None) -> bool:
     return ms is not None and is_time(ms)
 
 
-def _debt_at(view: View, rows: OrgBook, balance: int, burn: int, empty_at: int | None) -> int | None:
+def _debt_at(view: View, rows: OrgRows, balance: int, burn: int, empty_at: int | None) -> int | None:
     """When the balance has been at or below zero for 24 h and at or below −35 (I8), if all goes on as it is.
 
     Once the balance is empty the running instances stop, so what then burns is disks and dedicated replicas.
@@ -206,7 +208,9 @@ def _debt_at(view: View, rows: OrgBook, balance: int, burn: int, empty_at: int |
     floor = DEBT_LIMIT * ATTO
     if balance > 0:
         disks = sum(
-            one.disk_gb for one in rows.held.values() if one.state in {InstanceState.RUNNING, InstanceState.STOPPED}
+            one.disk_gb
+            for one in rows.live_instances.values()
+            if one.state in {InstanceState.RUNNING, InstanceState.STOPPED}
         )
         left = {profile: count for profile, count in rows.units.items() if profile.startswith("dedicated.")}
         burn = burn_per_hour({**left, DISK_PROFILE: disks}, view.prices, view.as_of)

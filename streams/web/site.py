@@ -7,13 +7,13 @@ from typing import Any, TypeVar
 from aiohttp import web
 
 from schemas.times import rfc3339
-from streams.billing.prices import DISK_PROFILE, PriceRecord
-from streams.billing.windows import WindowMeter
+from streams.billing.prices import PriceRecord
 from streams.lifecycle.deployment import DeploymentStatus
 from streams.lifecycle.instance import InstanceState
+from streams.meters import DISK_PROFILE, METERS
 from streams.metrics.census import Censuses
-from streams.rules.book import OrgBook
 from streams.rules.rows import Deployment, Instance, Replica
+from streams.rules.store import OrgRows
 from streams.web import explain as explaining
 from streams.web import finding, shapes
 from streams.web.answers import Problem, bad_request, not_found, unavailable
@@ -85,7 +85,7 @@ class Site(Frame):
     # One org, one partition: its owner answers.
 
     async def _of_org(
-        self, request: web.Request, make: Callable[[View, OrgBook], Answer | Awaitable[Answer]]
+        self, request: web.Request, make: Callable[[View, OrgRows], Answer | Awaitable[Answer]]
     ) -> Answer | web.Response:
         """Answer from the org's rows where its partition is ours and whole; else ask its owner."""
         org_id = request.match_info["org"]
@@ -97,7 +97,7 @@ class Site(Frame):
             return await self._forward(request, partition, f"org {org_id} (partition {partition})")
         if not shard.ready:
             raise _restoring(shard)
-        rows = shard.book.orgs.get(org_id)
+        rows = shard.store.orgs.get(org_id)
         if rows is None:
             raise not_found(
                 f"no org {org_id} is known: nothing about it was ever read",
@@ -115,7 +115,7 @@ class Site(Frame):
     async def org(self, request: web.Request) -> Answer | web.Response:
         """`/orgs/{org}`."""
 
-        def make(view: View, rows: OrgBook) -> Answer:
+        def make(view: View, rows: OrgRows) -> Answer:
             context = {
                 "deployments": [shapes.deployment(rows, row) for row in self._first(rows, "deployments", _any)],
                 "instances": [
@@ -127,7 +127,7 @@ class Site(Frame):
 
         return await self._of_org(request, make)
 
-    def _first(self, rows: OrgBook, name: str, keep: Callable[[Any], bool]) -> list[Any]:
+    def _first(self, rows: OrgRows, name: str, keep: Callable[[Any], bool]) -> list[Any]:
         order: Ordered[Any] = self._orders.of(rows.org.org_id, name, rows.table(name))
         return order.page(_ON_ORG_PAGE, None, keep).items
 
@@ -139,7 +139,7 @@ class Site(Frame):
         def keep(row: Deployment) -> bool:
             return (status is None or row.status is status) and row.deployment_id.startswith(start)
 
-        def make(view: View, rows: OrgBook) -> Answer:
+        def make(view: View, rows: OrgRows) -> Answer:
             items, following = self._listed(request, rows, Deployment.TABLE, rows.deployments, keep)
             value = {"items": [shapes.deployment(rows, row) for row in items], "next": following}
             return Answer("deployments.html", _as_of(view, value), listing(request, rows, DeploymentStatus))
@@ -156,7 +156,7 @@ class Site(Frame):
             shown = all_of_them or row.state is not InstanceState.DESTROYED
             return shown and (state is None or row.state is state) and row.instance_id.startswith(start)
 
-        def make(view: View, rows: OrgBook) -> Answer:
+        def make(view: View, rows: OrgRows) -> Answer:
             items, following = self._listed(request, rows, Instance.TABLE, rows.instances, keep)
             value = {"items": [shapes.instance(view, rows, row) for row in items], "next": following}
             context = listing(request, rows, InstanceState) | {"include_destroyed": all_of_them}
@@ -165,7 +165,7 @@ class Site(Frame):
         return await self._of_org(request, make)
 
     def _listed(
-        self, request: web.Request, rows: OrgBook, name: str, table: dict[str, Any], keep: Callable[[Any], bool]
+        self, request: web.Request, rows: OrgRows, name: str, table: Mapping[str, Any], keep: Callable[[Any], bool]
     ) -> tuple[list[Any], str | None]:
         limit, after = page_asked(request)
         page = self._orders.of(rows.org.org_id, name, table).page(limit, after, keep)
@@ -174,7 +174,7 @@ class Site(Frame):
     async def deployment(self, request: web.Request) -> Answer | web.Response:
         """`/orgs/{org}/deployments/{id}`."""
 
-        def make(view: View, rows: OrgBook) -> Answer:
+        def make(view: View, rows: OrgRows) -> Answer:
             row = _get(view, rows, "deployment", rows.deployments, request)
             return Answer("deployment.html", _as_of(view, shapes.deployment(rows, row)), {"org_id": rows.org.org_id})
 
@@ -183,7 +183,7 @@ class Site(Frame):
     async def replica(self, request: web.Request) -> Answer | web.Response:
         """`/orgs/{org}/replicas/{id}`."""
 
-        async def make(view: View, rows: OrgBook) -> Answer:
+        async def make(view: View, rows: OrgRows) -> Answer:
             row = _get(view, rows, "replica", rows.replicas, request)
             value = _as_of(view, shapes.replica(view, rows, row))
             return Answer("replica.html", value, await self._life(request, view, "replica", row))
@@ -193,7 +193,7 @@ class Site(Frame):
     async def instance(self, request: web.Request) -> Answer | web.Response:
         """`/orgs/{org}/instances/{id}`."""
 
-        async def make(view: View, rows: OrgBook) -> Answer:
+        async def make(view: View, rows: OrgRows) -> Answer:
             row = _get(view, rows, "instance", rows.instances, request)
             value = _as_of(view, shapes.instance(view, rows, row))
             return Answer("instance.html", value, await self._life(request, view, "instance", row))
@@ -211,9 +211,9 @@ class Site(Frame):
     async def window(self, request: web.Request) -> Answer | web.Response:
         """`/orgs/{org}/windows/{window_id}`."""
 
-        def make(view: View, rows: OrgBook) -> Answer:
+        def make(view: View, rows: OrgRows) -> Answer:
             window_id = request.match_info["id"]
-            row = rows.window(window_id)
+            row = rows.windows.get(window_id)
             if row is None:
                 raise _unknown(view, rows, "window", window_id)
             owner = {"owner_id": row.owner_id, "deployment_id": row.deployment_id}
@@ -230,10 +230,10 @@ class Site(Frame):
         except explaining.NoUsageId as error:
             raise bad_request(str(error)) from error
 
-        async def make(view: View, rows: OrgBook) -> Answer:
+        async def make(view: View, rows: OrgRows) -> Answer:
             owner = explaining.owner_of(rows, asked)
             if owner is None:
-                raise _unknown(view, rows, "replica" if asked.meter == "dedicated" else "instance", asked.owner_id)
+                raise _unknown(view, rows, asked.meter.owner, asked.owner_id)
             piece = explaining.judge(view, rows, owner, asked)
             sent = None if piece.event_id is None else await self._sent(view, piece)
             value = explaining.explain(view, asked_id, rows.org.org_id, piece, self.source.currency, sent)
@@ -250,11 +250,7 @@ class Site(Frame):
         if event is None:
             return None
         closed_by = window.closed_by
-        if (
-            window.meter is not WindowMeter.DEDICATED
-            and closed_by is not None
-            and closed_by.timestamp == event.timestamp
-        ):
+        if METERS[window.meter].settles and closed_by is not None and closed_by.timestamp == event.timestamp:
             # A change settles in its own transaction what an instance owes (I2).
             return {"usage": event.told(), "sent_by": shapes.origin(view, closed_by)}
         tick = await self._lookup.tick(view.partition, event.timestamp)
@@ -442,14 +438,14 @@ def _progress(shard: Shard) -> Json:
     }
 
 
-def _get(view: View, rows: OrgBook, kind: str, table: Mapping[str, Row], request: web.Request) -> Row:
+def _get(view: View, rows: OrgRows, kind: str, table: Mapping[str, Row], request: web.Request) -> Row:
     row = table.get(request.match_info["id"])
     if row is None:
         raise _unknown(view, rows, kind, request.match_info["id"])
     return row
 
 
-def _unknown(view: View, rows: OrgBook, kind: str, entity_id: str) -> Problem:
+def _unknown(view: View, rows: OrgRows, kind: str, entity_id: str) -> Problem:
     listed = "instances?include_destroyed=true" if kind == "instance" else "deployments"
     return not_found(
         f"org {rows.org.org_id} has no {kind} {entity_id!a}; it may belong to another org, or its row has left after "

@@ -85,12 +85,12 @@ class Scenario:
             events = [each.value for each in self.world.sent if each.value.get("window_id") == rest[0]]
             return f"events={len(events)} ms={sum(event['duration_ms'] for event in events)}"
         org_id, _, row_id = (rest[0] if rest else "").rpartition("/")
-        rows = self.world.book.org(org_id or ORG)
+        rows = self.world.store.org(org_id or ORG)
         find: dict[str, Callable[[str], Any]] = {
             "deployment": rows.deployments.get,
             "replica": rows.replicas.get,
             "instance": rows.instances.get,
-            "window": rows.window,
+            "window": rows.windows.get,
             "org": lambda _: rows.org,
         }
         row = find[kind](row_id)
@@ -110,8 +110,8 @@ class Scenario:
 
     def _check_figures(self) -> None:
         """B12 of every window, and so of their sum, and R5, after every step."""
-        for rows in self.world.book.orgs.values():
-            for window in rows.windows():
+        for rows in self.world.store.orgs.values():
+            for window in rows.windows.values():
                 part = figures(window, self.world.as_of)
                 assert part.unexplained_ms == 0, f"{window.window_id} {part}"
                 assert min(part) >= 0, f"{window.window_id} {part}"

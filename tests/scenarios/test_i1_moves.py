@@ -197,7 +197,7 @@ def test_a_stop_confirmed_twice_counts_once() -> None:
     halted(world)
     twice = world.report("i", "stop_confirmed", at("12:03:30"))
     assert (twice.nothing, twice.ignored) == (True, 1)
-    assert world.row("i").disk_windows_made == 1
+    assert world.windows_opened("i", "disk") == 1
 
 
 def test_a_report_for_a_destroyed_instance_changes_nothing() -> None:
@@ -343,7 +343,7 @@ def test_an_instance_that_does_not_exist_is_not_found(name: str) -> None:
     assert effect.answer == "NOT_FOUND"
     assert effect.result is not None
     assert effect.result.status == 404
-    assert "i" not in world.accountant.book.org(ORG).instances
+    assert "i" not in world.accountant.store.org(ORG).instances
 
 
 def test_a_suspended_org_may_stop_and_destroy_only() -> None:

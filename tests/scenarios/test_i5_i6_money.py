@@ -21,7 +21,7 @@ def halted(world: World, instance_id: str, now: str = "12:00") -> None:
 
 
 def burn(world: World, now: str) -> int:
-    return burn_per_hour(world.accountant.book.org(ORG).units, world.prices, at(now))
+    return burn_per_hour(world.accountant.store.org(ORG).units, world.prices, at(now))
 
 
 def refusal(effect: Effect) -> tuple[str, int, str]:

@@ -8,9 +8,9 @@ from streams.billing.prices import Prices
 from streams.engine.shard import Commit
 from streams.limits import HOUR_MS
 from streams.replay.driver import Log, ShardDriver
-from streams.rules.book import Book
 from streams.rules.context import Switches
 from streams.rules.decision import Decision
+from streams.rules.store import RowStore
 from tests.scenarios.records import Numbers, Record, record
 from tests.scenarios.timeline import acts
 from topics.catalogue import TOPICS
@@ -66,9 +66,9 @@ class World:
         self._counted: dict[tuple[str, str], int] = {}
 
     @property
-    def book(self) -> Book:
+    def store(self) -> RowStore:
         """The partition's rows."""
-        return self.driver.book()
+        return self.driver.store()
 
     @property
     def prices(self) -> Prices:

@@ -237,8 +237,7 @@ async def all_running(here: Setting) -> Any:
 async def test_rows_that_leave_leave_the_copy(redis_url: str) -> None:
     async with setting(redis_url) as here:
         await until(lambda: copied(here, "/search?q=chat"), "the copy")
-        rows = here.world.shard_of("org2").book.orgs["org2"]
-        del rows.replicas["chat-r1"]
+        here.world.shard_of("org2").store.restore_removed("replicas", "org2", "chat-r1")
         here.changed("org2", "replicas", "chat-r1")
 
         async def gone() -> bool:

@@ -6,13 +6,14 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from streams.lifecycle import deployment, instance, replica
+from streams.limits import MINUTE_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
 BEGINNING = END = "[*]"
-# Not a state of its own, but a row of its own: what running does while a stop that timed out is still wanted (I1).
 PENDING = "running, a stop pending"
+"""How a reader sees the stage `stop_pending` (I1)."""
 
 
 class Edge(NamedTuple):
@@ -53,7 +54,7 @@ def _replica() -> str:
         if status in replica.TERMINAL:
             continue
         for signal, move in row.items():
-            if isinstance(move, replica.Move):
+            if isinstance(move, replica.ReplicaMove):
                 edges.append(Edge(status, move.to, move.fail_reason or signal))
                 reason = (move.fail_reason or "") + (", fatal" if move.fatal else "")
                 moves.append([status, signal, move.to, reason])
@@ -71,27 +72,30 @@ def _replica() -> str:
 def _instance() -> str:
     edges = [Edge(BEGINNING, "creating", "deploy")]
     moves: list[list[str]] = []
-    for state, trigger, move in _instance_moves():
-        to = PENDING if move.stays_pending else str(move.to)
-        edges.append(Edge(state, to, trigger))
-        code = trigger if move.explains else ""
-        released = "released" if move.releases else ""
-        path = f"{move.passing}, {to}" if move.passing else to
-        moves.append([state, trigger, path, move.order or "", code, released])
-    states = [
+    for stage, row in instance.STAGES.items():
+        for trigger, move in row.moves.items():
+            from_, to = _stage(stage), _stage(move.to)
+            edges.append(Edge(from_, to, trigger))
+            path = f"{move.through}, {to}" if move.through else to
+            code = trigger if move.explains else ""
+            moves.append([from_, trigger, path, move.order or "", code, "released" if move.releases else ""])
+    stages = [
         [
-            state,
-            "yes" if state in instance.TRANSITIONAL else "no",
-            instance.METER[state],
-            ", ".join(instance.ALLOWED_ACTIONS[state]),
+            _stage(stage),
+            "yes" if row.transitional else "no",
+            ", ".join(row.runs) or "none",
+            ", ".join(row.allowed),
+            "" if row.times_out is None else f"{row.times_out[0] // MINUTE_MS} min: {row.times_out[1]}",
+            row.serves or "",
+            row.resends or "",
         ]
-        for state in instance.TRANSITIONS
+        for stage, row in instance.STAGES.items()
     ]
     return _page(
         "Instance",
         instance,
         _mermaid(edges, ends=[instance.InstanceState.DESTROYED]),
-        _table(["state", "transitional", "meter", "allowed actions"], states),
+        _table(["state", "transitional", "meters", "allowed actions", "times out", "order", "sent again"], stages),
         "What moves an instance: a user's action, a host's report, time or balance. Whatever has no row is refused (a "
         "command) or ignored (a report), and the instance stays where it is. A launch that failed before it reached "
         "its host keeps its GPUs.",
@@ -99,14 +103,8 @@ def _instance() -> str:
     )
 
 
-def _instance_moves() -> Iterator[tuple[str, str, instance.Move]]:
-    for state, row in instance.TRANSITIONS.items():
-        yield from ((state, trigger, move) for trigger, move in row.items())
-        if state is instance.InstanceState.RUNNING:
-            for trigger in row | instance.STOP_PENDING:
-                move = instance.step(state, trigger, stop_pending=True)
-                if move is not None:
-                    yield PENDING, trigger, move
+def _stage(stage: instance.InstanceStage) -> str:
+    return PENDING if stage is instance.InstanceStage.STOP_PENDING else stage.value
 
 
 def _page(title: str, source: object, *parts: str) -> str:

@@ -5,12 +5,14 @@ from typing import Annotated, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from schemas.ids import Money, Rfc3339
-from streams.billing.windows import Held, WindowMeter
+from streams.billing.windows import Held
 from streams.lifecycle.deployment import DeploymentStatus
-from streams.lifecycle.instance import Action, InstanceState, Meter
+from streams.lifecycle.instance import Action, InstanceState
 from streams.lifecycle.replica import FailReason, ReplicaStatus
+from streams.meters import METERS
 
 Count = Annotated[int, Field(ge=0)]
+MeterName = Annotated[str, Field(json_schema_extra={"enum": [*METERS]})]
 Item = TypeVar("Item")
 
 
@@ -67,7 +69,7 @@ class Window(Conservation):
     last_health_check: Rfc3339 | None = Field(description="The last heartbeat that counts for it; null: not capped.")
     billed_until: Rfc3339
     held: Held | None = Field(description="Why it is not billed at the moment: the first reason that holds (B9).")
-    meter: WindowMeter
+    meter: MeterName
     opened_by: Place
     closed_by: Place | None
 
@@ -126,7 +128,7 @@ class Instance(View):
     instance_id: str
     state: InstanceState
     transitional: bool
-    meter: Meter = Field(description="Which meter runs (I2).")
+    meter: str = Field(json_schema_extra={"enum": [*METERS, "none"]}, description="Which meter runs (I2).")
     gpus_held: bool
     error_code: str | None
     error_message: str | None

@@ -4,7 +4,8 @@ from itertools import permutations
 
 import pytest
 
-from streams.billing.prices import PriceRecord, Prices, dedicated_profile, instance_profile
+from streams.billing.prices import PriceRecord, Prices
+from streams.meters import dedicated_profile, instance_profile
 
 # offset: (timestamp, price)
 HISTORY = {

@@ -6,12 +6,9 @@ from streams.billing.windows import (
     Figures,
     Origin,
     Window,
-    WindowMeter,
-    beat,
-    close,
     figures,
-    finish,
     horizon,
+    is_settled,
     next_pieces,
 )
 
@@ -26,24 +23,23 @@ def ms(text: str) -> int:
 
 
 def window(opened: str, health: str | None, ended: str | None = None, billed_until: str | None = None) -> Window:
-    made = Window(
+    opened_at = ms(opened)
+    return Window(
         org_id="acme",
         window_id="d1-r1.w1",
-        meter=WindowMeter.DEDICATED if health else WindowMeter.GPU,
+        meter="dedicated" if health else "gpu",
         owner_id="d1-r1",
         deployment_id="d1",
         profile="dedicated.h100.1x",
         quantity=1,
-        opened_at=ms(opened),
+        opened_at=opened_at,
         billed_until=ms(billed_until or opened),
         last_health_check=ms(health) if health else None,
         opened_by=HERE,
+        ended_at=ms(ended) if ended else None,
+        closed_by=HERE if ended else None,
+        billed_ms=ms(billed_until or opened) - opened_at,
     )
-    if billed_until:
-        made.billed_ms = ms(billed_until) - ms(opened)
-    if ended:
-        close(made, ms(ended), HERE)
-    return made
 
 
 HORIZONS = [
@@ -77,23 +73,6 @@ HORIZONS = [
 @pytest.mark.parametrize(("opened", "health", "ended", "now", "expected"), HORIZONS)
 def test_horizon(opened: str, health: str | None, ended: str | None, now: str, expected: str) -> None:
     assert horizon(window(opened, health, ended), ms(now)) == ms(expected)
-
-
-def test_a_heartbeat_never_goes_backwards() -> None:
-    held = window("00:00", "05:00")
-    beat(held, ms("04:59.999"))
-    assert held.last_health_check == ms("05:00")
-    beat(held, ms("05:00.001"))
-    assert held.last_health_check == ms("05:00.001")
-
-
-def test_a_window_never_ends_before_it_opened() -> None:
-    early = window("05:00", "05:00", ended="04:00")
-    assert early.ended_at == ms("05:00")
-    assert list(next_pieces(early, ms("10:00"))) == []
-    assert finish(early, ms("10:00"))
-    assert early.done
-    assert figures(early, ms("10:00")) == Figures(0, 0, 0, 0, 0)
 
 
 def test_first_and_last_piece_of_a_closed_window_are_short() -> None:
@@ -143,27 +122,17 @@ def test_every_millisecond_is_accounted_for(
     assert told.unexplained_ms == 0
 
 
-def test_the_watermark_of_a_finished_window_moves_to_its_end_and_never_back() -> None:
-    forgiven = window("00:00", "05:00", ended="59:00", billed_until="06:30")
-    assert finish(forgiven, ms("60:00"))
-    assert forgiven.billed_until == ms("59:00")
-    assert forgiven.done
-    assert figures(forgiven, ms("60:00")) == Figures(3_540_000, 390_000, 0, 3_150_000, 0)
-
-    overbilled = window("00:00", "05:00", ended="04:40", billed_until="05:00")
-    assert finish(overbilled, ms("60:00"))
-    assert overbilled.billed_until == ms("05:00")
-    assert overbilled.done
-    assert figures(overbilled, ms("60:00")) == Figures(280_000, 300_000, 0, 0, 20_000)
-
-
-def test_an_unfinished_window_keeps_its_watermark() -> None:
-    owed = window("00:00", "05:00", ended="05:30", billed_until="05:00")
-    assert not finish(owed, ms("60:00"))
-    assert owed.billed_until == ms("05:00")
-
-
-def test_an_open_window_is_never_finished() -> None:
-    still_open = window("00:00", "05:00", billed_until="05:00")
-    assert not finish(still_open, ms("05:10"))
-    assert not still_open.done
+@pytest.mark.parametrize(
+    ("health", "ended", "billed_until", "expected"),
+    [
+        ("05:00", "59:00", "06:30", True),
+        ("05:00", "59:00", "06:29.999", False),
+        ("05:00", "04:40", "05:00", True),
+        ("05:00", "05:30", "05:00", False),
+        ("05:00", None, "05:00", False),
+    ],
+)
+def test_a_window_is_settled_once_closed_and_billed_up_to_its_horizon(
+    health: str, ended: str | None, billed_until: str, *, expected: bool
+) -> None:
+    assert is_settled(window("00:00", health, ended, billed_until), ms("60:00")) is expected

@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from schemas.usage import usage
+from schemas.usage import Usage
 from tools.console import ROOT
 from topics.catalogue import TOPICS, USAGE
 from topics.codec import Rejected, decode, encode
@@ -107,7 +107,18 @@ def test_schema_and_codec_agree_with_the_contract(topic: str, value: Any, good: 
 
 
 def test_what_obol_writes_holds_its_schema_and_has_no_null() -> None:
-    event = usage("instance_disk_stopped", "acme", "i1", None, "i1.disk.w1", "disk", 100, 60_000, 90_000)
+    event = Usage(
+        id="i1:disk:1970-01-01T00:01:00.000Z",
+        type="instance_disk_stopped",
+        org_id="acme",
+        instance_id="i1",
+        window_id="i1.disk.w1",
+        profile="disk",
+        quantity=100,
+        interval_start="1970-01-01T00:01:00.000Z",
+        interval_end="1970-01-01T00:01:30.000Z",
+        duration_ms=30_000,
+    )
     value = json.loads(encode(event))
     validator = jsonschema.Draft202012Validator(schema_of(USAGE.name))
     validator.validate(value)

@@ -95,7 +95,7 @@ def test_rows_after_a_crash_are_the_rows_before_it() -> None:
     driver = new_driver()
     driver.run()
     before = {table: sorted(driver.rows(table)) for table in ("deployments", "replicas", "instances", "windows")}
-    books = [driver.book(partition).orgs.keys() for partition in range(PARTITIONS)]
+    books = [driver.store(partition).orgs.keys() for partition in range(PARTITIONS)]
     driver.crash()
     assert {table: sorted(driver.rows(table)) for table in before} == before
-    assert [driver.book(partition).orgs.keys() for partition in range(PARTITIONS)] == books
+    assert [driver.store(partition).orgs.keys() for partition in range(PARTITIONS)] == books

@@ -129,7 +129,7 @@ def test_one_bad_record_costs_its_neighbours_nothing() -> None:
     driver.run()
     assert only(driver.records(DEAD_LETTERS.name)).json["offset"] == 1
     assert driver.count("applied", HEARTBEATS.name) == 2
-    replica = driver.book().orgs["o"].replicas["d-r1"]
+    replica = driver.store().orgs["o"].replicas["d-r1"]
     assert replica.health_checked_at == T0 + 3_000
 
 
@@ -243,7 +243,7 @@ def test_a_commit_holds_rows_messages_offsets_and_the_position() -> None:
     commit = driver.shards[0].drain()
     assert commit is not None
     assert commit.offsets == {COMMANDS.name: 1, PROGRESS.name: 1, CLOCK.name: 1}
-    assert set(commit.rows) == {"deployments", "replicas", "answers", "events", "positions"}
+    assert set(commit.rows) == {"deployments", "replicas", "windows", "answers", "events", "positions"}
     assert [key for key, _ in commit.rows["replicas"]] == [b"o/d-r1"]
     ((key, written),) = commit.rows[TABLE]
     assert key == KEY
@@ -344,7 +344,7 @@ def test_of_a_row_the_last_that_was_restored_counts_and_a_removed_one_is_none() 
     shard.restore(table, b"acme/c2", None)
     assert shard.restored_rows == 4
     shard.start({})
-    answers = shard.book.orgs["acme"].answers
+    answers = shard.store.orgs["acme"].answers
     assert {command_id: row.value for command_id, row in answers.items()} == {"c1": "last"}
 
 
@@ -355,7 +355,7 @@ def test_rows_are_unpacked_a_few_at_a_time_and_may_go_on_coming_meanwhile(monkey
         shard.restore(Org.TABLE, *org_row(f"org{number}"))
     overtaken = shard.unpack()
     next(overtaken)
-    assert list(shard.book.orgs) == ["org0", "org1"]
+    assert list(shard.store.orgs) == ["org0", "org1"]
     # The partition is assigned anew: more is read, and all of it is unpacked once more, twice at a time.
     shard.restore(Org.TABLE, *org_row("org0", suspended=True))
     shard.restore(Answer.TABLE, b"org4/c", encode_row(Answer("org4", "c", T0, "words")))
@@ -363,9 +363,9 @@ def test_rows_are_unpacked_a_few_at_a_time_and_may_go_on_coming_meanwhile(monkey
     for _ in zip(shard.unpack(), overtaken, strict=False):
         pass
     shard.start({})
-    assert sorted(shard.book.orgs) == [f"org{number}" for number in range(5)]
-    assert shard.book.orgs["org0"].org.suspended
-    assert not shard.book.orgs["org4"].answers
+    assert sorted(shard.store.orgs) == [f"org{number}" for number in range(5)]
+    assert shard.store.orgs["org0"].org.suspended
+    assert not shard.store.orgs["org4"].answers
 
 
 @pytest.mark.parametrize(

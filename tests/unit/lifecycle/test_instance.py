@@ -1,110 +1,152 @@
-"""The instance's table in itself: whole, and of one mind with what hangs on it (I1 to I3, I9, I11)."""
+"""The instance's machine, held against a table written by hand from I1, I2, I3, I7 and I11."""
 
 import pytest
 
 from streams.lifecycle.instance import (
-    ALLOWED_ACTIONS,
     ENDED_CODES,
+    MACHINE,
     MESSAGES,
-    METER,
-    STOP_PENDING,
-    TRANSITIONAL,
-    TRANSITIONS,
+    STAGES,
     Action,
-    InstanceState,
-    Move,
-    Order,
+    InstanceMove,
+    InstanceStage,
     Report,
     Timer,
-    step,
 )
+from streams.lifecycle.machine import Stay
 
-EVERY_MOVE = [(state, trigger, move) for state, row in TRANSITIONS.items() for trigger, move in row.items()]
+STAGE_FACTS = [
+    # stage, state shown, transitional, running meters, burning meters, allowed actions, times out, order, sent again
+    ("creating", "creating", True, "", "gpu disk", "destroy", "", "create", ""),
+    ("starting", "starting", True, "", "gpu disk", "destroy", "30 start_timed_out", "start", ""),
+    ("running", "running", False, "gpu", "gpu disk", "stop destroy", "", "", ""),
+    ("stop_pending", "running", False, "gpu", "gpu disk", "stop destroy", "", "", "stop"),
+    ("stopping", "stopping", True, "", "", "destroy", "30 stop_timed_out", "stop", ""),
+    ("stopped", "stopped", False, "disk", "disk", "start destroy", "", "", ""),
+    ("error", "error", False, "", "", "destroy", "", "", ""),
+    ("destroying", "destroying", True, "", "", "destroy", "", "destroy", "destroy"),
+    ("destroyed", "destroyed", False, "", "", "", "", "", ""),
+]
+
+UP, STOPPED, STOP = "running", "stopped", "stopping +stop"
+FAILED, GONE, NOT_STARTED = "error ! releases", "error !", "stopped !"
+DESTROY, AT_ONCE = "destroying +destroy", "stopped through stopping"
+
+# Where a trigger leads: the stage, the order that goes out, "!" where its name becomes the error code.
+MOVES = {
+    "creating": {
+        "destroy": DESTROY,
+        "workload_up": UP,
+        "launch_failed": FAILED,
+        "workload_lost": FAILED,
+        "workload_failed": FAILED,
+        "workload_completed": FAILED,
+        "workload_gone": FAILED,
+    },
+    "starting": {
+        "destroy": DESTROY,
+        "workload_up": UP,
+        "workload_failed": FAILED,
+        "workload_completed": FAILED,
+        "workload_gone": GONE,
+        "start_refused": NOT_STARTED,
+        "start_unreachable": NOT_STARTED,
+        "gpus_unavailable": NOT_STARTED,
+        "workload_lost": NOT_STARTED,
+        "start_timed_out": NOT_STARTED,
+    },
+    "running": {
+        "stop": STOP,
+        "destroy": DESTROY,
+        "balance_empty": STOP,
+        "workload_failed": FAILED,
+        "workload_lost": FAILED,
+        "workload_completed": FAILED,
+        "workload_gone": FAILED,
+    },
+    "stop_pending": {
+        "stop": STOP,
+        "destroy": DESTROY,
+        "stop_confirmed": AT_ONCE,
+        "workload_failed": AT_ONCE,
+        "workload_completed": AT_ONCE,
+        "workload_lost": FAILED,
+        "workload_gone": FAILED,
+    },
+    "stopping": {
+        "destroy": DESTROY,
+        "stop_confirmed": STOPPED,
+        "workload_failed": STOPPED,
+        "workload_completed": STOPPED,
+        "workload_lost": FAILED,
+        "workload_gone": GONE,
+        "stop_timed_out": "stop_pending !",
+    },
+    "stopped": {
+        "start": "starting +start",
+        "destroy": DESTROY,
+        "workload_gone": GONE,
+        "balance_debt": DESTROY,
+    },
+    "error": {
+        "destroy": DESTROY,
+        "workload_up": UP,
+        "found_running": UP,
+        "found_held": STOPPED,
+        "workload_gone": GONE,
+        "workload_failed": GONE,
+        "workload_completed": GONE,
+        "balance_debt": DESTROY,
+        "error_expired": DESTROY,
+    },
+    "destroying": {"teardown_finished": "destroyed"},
+    "destroyed": {},
+}
+
+TRIGGERS = [*Action, *Report, *Timer]
 
 
-def test_there_are_eight_states_and_four_are_transitional() -> None:
-    assert {state.value for state in TRANSITIONS} == {
-        "creating",
-        "starting",
-        "running",
-        "stopping",
-        "stopped",
-        "error",
-        "destroying",
-        "destroyed",
+def written(stage: str, move: InstanceMove | Stay) -> str:
+    if isinstance(move, Stay):
+        return "terminal" if stage == "destroyed" else "out_of_place"
+    parts = [move.to.value, f"+{move.order}" if move.order else "", "!" if move.explains else ""]
+    parts += ["releases" if move.releases else "", f"through {move.through}" if move.through else ""]
+    return " ".join(part for part in parts if part)
+
+
+def test_the_tables_are_whole() -> None:
+    assert [facts[0] for facts in STAGE_FACTS] == list(InstanceStage) == list(STAGES)
+    assert list(MOVES) == list(InstanceStage)
+
+
+@pytest.mark.parametrize("stage", InstanceStage)
+@pytest.mark.parametrize("trigger", TRIGGERS)
+def test_every_stage_meets_every_trigger(stage: InstanceStage, trigger: Action | Report | Timer) -> None:
+    expected = MOVES[stage].get(trigger, "terminal" if stage == "destroyed" else "out_of_place")
+    assert written(stage, MACHINE.step(stage, trigger)) == expected
+
+
+@pytest.mark.parametrize("facts", STAGE_FACTS, ids=lambda facts: facts[0])
+def test_what_a_stage_means(facts: tuple[str, str, bool, str, str, str, str, str, str]) -> None:
+    stage, state, transitional, runs, burns, allowed, times_out, serves, resends = facts
+    row = STAGES[InstanceStage(stage)]
+    assert (row.state, row.transitional) == (state, transitional)
+    assert (" ".join(row.runs), " ".join(row.burns), " ".join(row.allowed)) == (runs, burns, allowed)
+    limit = "" if row.times_out is None else f"{row.times_out[0] // 60_000} {row.times_out[1]}"
+    assert (limit, row.serves or "", row.resends or "") == (times_out, serves, resends)
+
+
+def test_an_empty_balance_stops_what_runs_and_releases_what_is_stopped() -> None:
+    assert {stage: row.on_empty_balance for stage, row in STAGES.items() if row.on_empty_balance} == {
+        "running": "stop",
+        "stopped": "release_gpus",
     }
-    assert {state.value for state in TRANSITIONAL} == {"creating", "starting", "stopping", "destroying"}
 
 
-def test_the_last_state_has_no_way_out_and_every_other_has() -> None:
-    assert [state for state, row in TRANSITIONS.items() if not row] == [InstanceState.DESTROYED]
-
-
-@pytest.mark.parametrize(
-    ("state", "meter", "actions"),
-    [
-        ("creating", "none", ["destroy"]),
-        ("starting", "none", ["destroy"]),
-        ("running", "gpu", ["stop", "destroy"]),
-        ("stopping", "none", ["destroy"]),
-        ("stopped", "disk", ["start", "destroy"]),
-        ("error", "none", ["destroy"]),
-        ("destroying", "none", ["destroy"]),
-        ("destroyed", "none", []),
-    ],
-)
-def test_what_a_state_bills_and_allows(state: str, meter: str, actions: list[str]) -> None:
-    assert METER[InstanceState(state)] == meter
-    assert list(ALLOWED_ACTIONS[InstanceState(state)]) == actions
-
-
-@pytest.mark.parametrize("state", InstanceState)
-def test_what_is_allowed_is_what_the_table_moves(state: InstanceState) -> None:
-    moved = {action for action in Action if step(state, action) is not None}
-    # Destroy again while destroying is accepted and changes nothing (I1).
-    again = {Action.DESTROY} if state is InstanceState.DESTROYING else set()
-    assert set(ALLOWED_ACTIONS[state]) == moved | again
-
-
-@pytest.mark.parametrize(("state", "trigger", "move"), EVERY_MOVE)
-def test_every_code_has_words_and_nothing_else_has_a_code(
-    state: InstanceState, trigger: Action | Report | Timer, move: Move
-) -> None:
-    assert step(state, trigger) is move
-    to_error = move.to is InstanceState.ERROR
-    back = (state, move.to) in {
-        (InstanceState.STARTING, InstanceState.STOPPED),
-        (InstanceState.STOPPING, InstanceState.RUNNING),
-    }
-    assert move.explains == (to_error or back)
-    if move.explains:
-        assert MESSAGES[trigger].endswith(".")
-
-
-def test_only_moves_into_a_working_state_give_orders() -> None:
-    served = {
-        InstanceState.STARTING: Order.START,
-        InstanceState.STOPPING: Order.STOP,
-        InstanceState.DESTROYING: Order.DESTROY,
-    }
-    for _, _, move in EVERY_MOVE:
-        assert move.order == served.get(move.to)
-
-
-def test_each_report_has_a_row_somewhere_or_serves_none() -> None:
-    used = {trigger for _, trigger, _ in EVERY_MOVE if isinstance(trigger, Report)}
-    assert used == set(Report)
-    assert {trigger for _, trigger, _ in EVERY_MOVE if isinstance(trigger, Timer)} == set(Timer)
-
-
-def test_a_pending_stop_counts_only_in_running() -> None:
-    assert set(STOP_PENDING) == {"stop_confirmed", "workload_failed", "workload_completed", "balance_empty"}
-    assert step(InstanceState.RUNNING, Report.STOP_CONFIRMED) is None
-    assert step(InstanceState.RUNNING, Report.STOP_CONFIRMED, stop_pending=True) is not None
-    assert step(InstanceState.RUNNING, Timer.BALANCE_EMPTY, stop_pending=True) is None
-    for state in set(InstanceState) - {InstanceState.RUNNING}:
-        for trigger in STOP_PENDING:
-            assert step(state, trigger, stop_pending=True) is step(state, trigger)
+def test_every_error_code_has_a_message() -> None:
+    codes = {trigger for moves in MOVES.values() for trigger, to in moves.items() if "!" in to}
+    assert codes == set(MESSAGES)
+    assert all(message.endswith(".") for message in MESSAGES.values())
 
 
 def test_a_workload_that_failed_finished_or_vanished_has_ended_and_a_lost_one_may_have_not() -> None:

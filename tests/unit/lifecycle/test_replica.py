@@ -2,7 +2,8 @@
 
 import pytest
 
-from streams.lifecycle.replica import FailReason, Move, ReplicaStatus, Signal, Stay, read_signal, step
+from streams.lifecycle.machine import Stay
+from streams.lifecycle.replica import MACHINE, FailReason, ReplicaMove, ReplicaStatus, Signal, read_signal
 
 # The callbacks: an execlet's status and a message that it really sends.
 PULL = ("STARTING", "Pulling image...")
@@ -68,17 +69,17 @@ EXPECTED = {
 CASES = [(status, callback, outcome) for status, row in EXPECTED.items() for callback, outcome in row.items()]
 
 
-def told(outcome: Move | Stay) -> str:
-    if isinstance(outcome, Move):
+def told(outcome: ReplicaMove | Stay) -> str:
+    if isinstance(outcome, ReplicaMove):
         return f"{outcome.to}{'!' * outcome.fatal} {outcome.fail_reason or ''}".strip()
-    return "beat" if outcome is Stay.BEAT else "-"
+    return "beat" if outcome is Stay.HEARTBEAT else "-"
 
 
 @pytest.mark.parametrize(("status", "callback", "outcome"), CASES)
 def test_every_status_meets_every_callback(status: str, callback: tuple[str, str], outcome: str) -> None:
     signal = read_signal(*callback)
     assert signal is not None
-    assert told(step(ReplicaStatus(status), signal)) == outcome
+    assert told(MACHINE.step(ReplicaStatus(status), signal)) == outcome
 
 
 def test_the_table_is_whole() -> None:
@@ -90,14 +91,14 @@ def test_the_table_is_whole() -> None:
 @pytest.mark.parametrize("status", ["failed", "stopped"])
 @pytest.mark.parametrize("signal", list(Signal))
 def test_terminal_statuses_say_that_they_are_terminal(status: str, signal: Signal) -> None:
-    assert step(ReplicaStatus(status), signal) is Stay.TERMINAL
+    assert MACHINE.step(ReplicaStatus(status), signal) is Stay.TERMINAL
 
 
 def test_only_failures_carry_a_reason_and_only_two_reasons_are_fatal() -> None:
     for status in ReplicaStatus:
         for signal in Signal:
-            outcome = step(status, signal)
-            if not isinstance(outcome, Move):
+            outcome = MACHINE.step(status, signal)
+            if not isinstance(outcome, ReplicaMove):
                 continue
             assert (outcome.fail_reason is not None) == (outcome.to is ReplicaStatus.FAILED)
             fatal = outcome.fail_reason in {FailReason.IMAGE_PULL_FAILED, FailReason.CONTAINER_INIT_FAILED}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from streams.metrics import census
 from streams.metrics.census import Census, Censuses, counting
+from tests.support.rows import damage
 from tests.unit.web.support import FakeShard, Worker, World
 
 if TYPE_CHECKING:
@@ -96,9 +97,7 @@ def test_alarms_name_the_first_orgs_and_what_each_has_unexplained(monkeypatch: p
         world.deploy("12:00", org, "chat", min_replicas=2)
         for replica, wrong_ms in (("chat-r1", 5), ("chat-r2", -7)):
             world.healthy("12:00", org, replica)
-            window = world.all[0].book.orgs[org].replicas[replica].window
-            assert window is not None
-            window.billed_ms += wrong_ms
+            damage(world.all[0].store.orgs[org].replicas[replica].open_windows[0], billed_ms=wrong_ms)
     [whole] = counting(world.all[0], worker_of(world))
     assert whole.alarms == {"acme": 12, "beta": 12}
     assert (whole.totals.unexplained_ms, whole.totals.unexplained_windows) == (36, 6)

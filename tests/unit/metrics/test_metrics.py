@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from streams.metrics import Metrics, families
 from streams.metrics.census import CONDITIONS, Censuses
 from streams.rules.context import Switches
+from tests.support.rows import damage
 from tests.unit.web.support import FakeShard, World
 
 if TYPE_CHECKING:
@@ -205,12 +206,9 @@ async def test_unexplained_time_of_two_windows_does_not_cancel_out() -> None:
     for number in (1, 2):
         world.healthy("12:00", "acme", f"chat-r{number}")
     world.tick("12:01")
-    rows = world.all[0].book.orgs["acme"].replicas
-    first, second = rows["chat-r1"].window, rows["chat-r2"].window
-    assert first is not None
-    assert second is not None
-    first.billed_ms += 1_000
-    second.billed_ms -= 1_000
+    rows = world.all[0].store.orgs["acme"].replicas
+    damage(rows["chat-r1"].open_windows[0], billed_ms=1_000)
+    damage(rows["chat-r2"].open_windows[0], billed_ms=-1_000)
     told = await scraped(world)
     assert told["obol_unexplained_seconds", "0"] == 2
     assert told["obol_unexplained_windows", "0"] == 2

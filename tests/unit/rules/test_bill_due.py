@@ -3,61 +3,61 @@
 import pytest
 
 from streams.billing.prices import PriceRecord, Prices
-from streams.billing.windows import Origin, Window, WindowMeter
-from streams.lifecycle.instance import InstanceState
+from streams.billing.windows import Origin, Window
+from streams.lifecycle.deployment import DeploymentStatus
+from streams.lifecycle.instance import InstanceStage
 from streams.lifecycle.replica import ReplicaStatus
-from streams.rules.book import Book
+from streams.meters import METERS
 from streams.rules.charging import bill_due
 from streams.rules.context import Switches, Turn
 from streams.rules.decision import Decision
-from streams.rules.rows import Instance, Replica
+from streams.rules.rows import Deployment, Instance, Replica
+from streams.rules.store import RowStore
 
 PROFILE = "p"
 NOON = 43_200_000
 
 
-def window_of(meter: WindowMeter, billed_until: int, beat: int | None) -> Window:
+def window_of(meter: str, billed_until: int, heartbeat: int | None) -> Window:
     return Window(
         org_id="o",
         window_id="x.w1",
         meter=meter,
         owner_id="x",
-        deployment_id="d" if meter is WindowMeter.DEDICATED else None,
+        deployment_id="d" if meter == "dedicated" else None,
         profile=PROFILE,
         quantity=1,
         opened_at=billed_until,
         billed_until=billed_until,
-        last_health_check=beat,
+        last_health_check=heartbeat,
         opened_by=Origin("t", 0, billed_until),
     )
 
 
 def tick(window: Window, now: int) -> tuple[list[tuple[int, int]], bool]:
-    """Bill it at `now`; gives its pieces, and whether its owner's row was written."""
-    book = Book(0)
-    rows = book.org("o")
-    owner: Replica | Instance
-    if window.meter is WindowMeter.DEDICATED:
-        owner = rows.replicas["x"] = Replica("o", "x", "d", ReplicaStatus.RUNNING, created_at=0, window=window)
+    """Bill it at `now`; gives its pieces, and whether its row is to be written."""
+    store = RowStore(0)
+    if window.meter == "dedicated":
+        store.restore(Deployment("o", "d", DeploymentStatus.CREATED, "m", "h100", 1, "dedicated", 1, None, 0, 0))
+        store.restore(Replica("o", "x", "d", ReplicaStatus.RUNNING, created_at=0))
     else:
-        owner = rows.instances["x"] = Instance(
-            *("o", "x", InstanceState.RUNNING, "offer", "h100", 1, 10, "ssh", "image", True),
-            created_at=0,
-            entered_at=0,
-            window=window,
+        stage = InstanceStage.RUNNING
+        store.restore(
+            Instance("o", "x", stage, "offer", "h100", 1, 10, "ssh", "image", True, created_at=0, entered_at=0)
         )
-    rows.add_due(window)
+    store.restore(window)
     prices = Prices()
     prices.add(PROFILE, PriceRecord(0, 0, "1"))
     decision = Decision()
-    bill_due(Turn(book, rows, prices, Switches(True, False), Origin("obol.clock", 1, now), decision), window.meter)
+    turn = Turn(store, store.org("o"), prices, Switches(True, False), Origin("obol.clock", 1, now), decision)
+    bill_due(turn, METERS[window.meter].owner)
     for charge in decision.charges:
         assert charge.window is window
         assert charge.timestamp == now
     pieces = [(charge.start_ms - NOON, charge.end_ms - NOON) for charge in decision.charges]
     assert window.billed_ms == sum(end - start for start, end in pieces)
     assert window.billed_until == (decision.charges[-1].end_ms if pieces else window.opened_at)
-    return pieces, owner in decision.changed
+    return pieces, window in store.changed
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def tick(window: Window, now: int) -> tuple[list[tuple[int, int]], bool]:
     ],
 )
 def test_an_open_dedicated_window(billed_until: int, beat: int, now: int, pieces: list[tuple[int, int]]) -> None:
-    window = window_of(WindowMeter.DEDICATED, NOON + billed_until, NOON + beat)
+    window = window_of("dedicated", NOON + billed_until, NOON + beat)
     assert tick(window, NOON + now) == (pieces, bool(pieces))
 
 
@@ -94,5 +94,5 @@ def test_an_open_dedicated_window(billed_until: int, beat: int, now: int, pieces
     ],
 )
 def test_an_open_instance_window_needs_no_beat(billed_until: int, now: int, pieces: list[tuple[int, int]]) -> None:
-    window = window_of(WindowMeter.GPU, NOON + billed_until, None)
+    window = window_of("gpu", NOON + billed_until, None)
     assert tick(window, NOON + now) == (pieces, bool(pieces))

@@ -63,7 +63,7 @@ def test_a_failure_ends_the_deployment_only_when_fatal_and_last(status: str, fai
         ("d1-r1", status, "failed", reason.removesuffix("!")),
         *([("d1", "created", "failed", "replicas_failed")] if ends else []),
     ]
-    rows = world.book.org("acme")
+    rows = world.store.org("acme")
     assert rows.replicas["d1-r1"].fail_reason == reason.removesuffix("!")
     assert rows.deployments["d1"].status == ("failed" if ends else "created")
     assert rows.deployments["d1"].current_replicas == (1 if other == "running" else 0)

@@ -4,6 +4,7 @@
 """
 
 from collections import defaultdict
+from collections.abc import Mapping
 from itertools import pairwise
 
 from hypothesis import HealthCheck, settings
@@ -129,7 +130,7 @@ class Instances(RuleBasedStateMachine):
         self.now += 30 * MINUTE
         self.tick()
         row = self.world.row(instance_id)
-        assert row.stop_pending
+        assert row.stage == "stop_pending"
         sent = row.orders[Order.STOP].sent
         self.now += MINUTE
         self.tick()
@@ -198,7 +199,7 @@ class Instances(RuleBasedStateMachine):
             return
         for row in self._instances().values():
             if row.state.value == "running":
-                assert row.stop_pending
+                assert row.stage == "stop_pending"
                 assert row.error_code == "stop_timed_out"
             if row.state.value == "stopped":
                 assert not (row.gpus_held and row.gpus_releasable)
@@ -208,7 +209,7 @@ class Instances(RuleBasedStateMachine):
         for row in self._instances().values():
             state = row.state.value
             assert (row.error_code is None) == (row.error_message is None)
-            assert not row.stop_pending or state == "running"
+            assert row.stage != "stop_pending" or state == "running"
             if state == "error":
                 assert row.error_code is not None
             if state == "running":
@@ -227,8 +228,8 @@ class Instances(RuleBasedStateMachine):
         self.world.price("disk", "1", self.now)
         for n in range(1, self.deployed + 1):
             self._note(self.world.destroy(f"i{n}", self.now))
-        org = self.world.accountant.book.org(ORG)
-        while org.due_metered:
+        org = self.world.accountant.store.org(ORG)
+        while org.due("instance"):
             self.now += MINUTE
             before = len(self.world.usage)
             self.world.tick(self.now)
@@ -242,7 +243,7 @@ class Instances(RuleBasedStateMachine):
         self._compare_with_the_told(billed)
 
     def _compare_with_the_told(self, billed: dict[tuple[str, str], list[tuple[int, int]]]) -> None:
-        org = self.world.accountant.book.org(ORG)
+        org = self.world.accountant.store.org(ORG)
         told: dict[tuple[str, str], int] = defaultdict(int)
         for instance_id, moves in self.moves.items():
             for (since, state), (until, _) in pairwise(moves):
@@ -258,11 +259,11 @@ class Instances(RuleBasedStateMachine):
 
     # How it is told
 
-    def _instances(self) -> dict[str, Instance]:
-        return self.world.accountant.book.org(ORG).instances
+    def _instances(self) -> Mapping[str, Instance]:
+        return self.world.accountant.store.org(ORG).instances
 
     def _held(self) -> int:
-        return len(self.world.accountant.book.org(ORG).held)
+        return len(self.world.accountant.store.org(ORG).live_instances)
 
     def _pick(self, pick: int) -> str:
         """An instance, one of the youngest more often."""

@@ -128,7 +128,7 @@ def test_each_stretch_is_a_window_of_its_own() -> None:
     world.report("i", "workload_up", at("12:05"))
     world.destroy("i", at("12:09:00.001"))
     world.report("i", "teardown_finished", at("12:10"))
-    windows = world.accountant.book.org(ORG).windows_of(world.row("i"))
+    windows = world.accountant.store.org(ORG).windows_of(world.row("i"))
     assert [(each.window_id, each.opened_at, each.ended_at, each.billed_ms) for each in windows] == [
         ("i.gpu.w1", at("12:00"), at("12:01"), 60_000),
         ("i.disk.w1", at("12:02"), at("12:04"), 120_000),
@@ -164,7 +164,7 @@ def test_a_window_that_waits_for_its_price_outlives_the_instance() -> None:
     billed = world.tick(at("12:00") + 10 * 24 * HOUR)
     assert len(billed.usage) == 10
     assert sum(world.usage[piece] for piece in world.usage if ":disk:" in piece) == 10 * MINUTE - 10_500
-    assert "i" not in world.accountant.book.org(ORG).instances  # all of it is done: the row may leave (C5)
+    assert "i" not in world.accountant.store.org(ORG).instances  # all of it is done: the row may leave (C5)
 
 
 def test_a_close_before_the_watermark_bills_nothing_and_says_so() -> None:
@@ -174,7 +174,7 @@ def test_a_close_before_the_watermark_bills_nothing_and_says_so() -> None:
     early = world.stop("i", at("12:03:30"))
     assert early.usage == []
     assert early.counts["overbilled_ms", "gpu"] == 90_000
-    window = world.accountant.book.org(ORG).windows_of(world.row("i"))[0]
+    window = world.accountant.store.org(ORG).windows_of(world.row("i"))[0]
     assert (window.ended_at, window.billed_until) == (at("12:03:30"), at("12:05"))
     assert figures(window, at("12:05")) == (210_000, 300_000, 0, 0, 90_000)
 
@@ -187,7 +187,7 @@ def test_the_next_window_of_the_meter_opens_after_what_is_billed() -> None:
     world.report("i", "stop_confirmed", at("12:03:40"))
     world.start("i", at("12:03:50"))
     world.report("i", "workload_up", at("12:04"))
-    window = world.row("i").window
+    window = world.row("i").open_windows[0]
     assert window is not None
     assert (window.window_id, window.opened_at) == ("i.gpu.w2", at("12:05"))
     assert [piece for piece in world.tick(at("12:06")).usage if "gpu" in piece] == ["i:gpu:12:05 60000"]

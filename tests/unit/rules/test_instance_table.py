@@ -199,5 +199,5 @@ def test_state_and_time(row: list[str]) -> None:
     assert len(billed) == (int(pieces) if pieces != "-" else 0)
     if words(changes):
         assert instance.entered_at == now
-        if instance.window is not None:
-            assert instance.window.opened_at == now
+        for window in instance.open_windows:
+            assert window.opened_at == now

@@ -235,9 +235,9 @@ def test_times_out_of_order_make_no_overlap_and_lose_nothing(
         world.take([each._replace(timestamp=each.timestamp + shift)])
         check_figures(world, as_of_shift)
     check_outputs(world.sent)
-    rows = world.book.org("acme")
-    assert all(window.done for window in rows.closed.values())
-    assert rows.due_dedicated == []
+    rows = world.store.org("acme")
+    assert all(window.done for window in rows.windows.values())
+    assert not rows.due("replica")
 
     pieces: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for topic, _, _, value, _ in world.sent:
@@ -260,7 +260,7 @@ def test_times_out_of_order_make_no_overlap_and_lose_nothing(
 
 
 def check_figures(world: World, shift: int) -> None:
-    rows = world.book.org("acme")
+    rows = world.store.org("acme")
     for replica in rows.replicas.values():
         for window in rows.windows_of(replica):
             for as_of in (world.as_of, world.as_of + shift, window.opened_at, window.billed_until):

@@ -9,20 +9,16 @@ from schemas.prices import Price, PriceRemoved
 from sim.records import CURRENCY, Record
 from sim.stage import Heard
 from streams.billing.prices import PriceRecord, Prices
-from streams.billing.windows import Origin, WindowMeter
+from streams.billing.usage import encode_usage
+from streams.billing.windows import Origin
 from streams.rules.accountant import Accountant
-from streams.rules.book import Book
 from streams.rules.context import Switches
-from streams.rules.decision import Charge, Dead, Decision
+from streams.rules.decision import Dead, Decision
+from streams.rules.store import RowStore
 from streams.web import shapes
 from topics import catalogue, codec
 
 WEEK_MS = 7 * 24 * 3_600_000
-METERS = {
-    WindowMeter.DEDICATED: "dedicated_inference_running",
-    WindowMeter.GPU: "instance_gpu_running",
-    WindowMeter.DISK: "instance_disk_stopped",
-}
 
 
 class Platform:
@@ -30,7 +26,7 @@ class Platform:
 
     def __init__(self) -> None:
         self.prices = Prices()
-        self.accountant = Accountant(Book(WEEK_MS), self.prices, Switches(billing_enabled=True))
+        self.accountant = Accountant(RowStore(WEEK_MS), self.prices, Switches(billing_enabled=True))
         self.dead: list[Dead] = []
         self.rejected: list[codec.Rejected] = []
         self.counts: Counter[tuple[str, str]] = Counter()
@@ -54,7 +50,9 @@ class Platform:
             self.dead.append(dead)
         self.counts.update(decision.counts)
         for charge in decision.charges:
-            yield Heard(catalogue.USAGE.name, charge.timestamp, _usage(charge))
+            yield Heard(
+                catalogue.USAGE.name, charge.timestamp, encode_usage(charge.window, charge.start_ms, charge.end_ms)
+            )
         for output in decision.outputs:
             value = output.message if isinstance(output.message, bytes) else codec.encode(output.message)
             yield Heard(output.topic, output.timestamp, value)
@@ -70,26 +68,11 @@ class Platform:
             self.prices.add(price.profile, PriceRecord(record.timestamp_ms, self._offset, None))
 
 
-def _usage(charge: Charge) -> bytes:
-    window = charge.window
-    return codec.encode_usage(
-        METERS[window.meter],  # type: ignore[arg-type]
-        window.org_id,
-        window.owner_id,
-        window.deployment_id,
-        window.window_id,
-        window.profile,
-        window.quantity,
-        charge.start_ms,
-        charge.end_ms,
-    )
-
-
 class PlatformViews:
     """The contract's views of a `Platform`, for what the demo reads of them."""
 
     def __init__(self, platform: Platform, as_of: int) -> None:
-        self._book = platform.accountant.book
+        self._book = platform.accountant.store
         self._view = shapes.View(platform.prices, platform.accountant.switches, 0, as_of)
 
     def get(self, path: str) -> dict[str, Any]:

@@ -11,10 +11,8 @@ from schemas.clock import Tick
 from schemas.commands import StopDeployment
 from schemas.heartbeats import Heartbeat
 from schemas.prices import Price, PriceRemoved
-from schemas.times import MAX_TIME_MS
-from schemas.usage import UsageType, usage, usage_id
 from topics.catalogue import CLOCK, COMMANDS, HEARTBEATS, INBOUND, REPORTS, TopicSpec
-from topics.codec import MAX_ERROR_CHARS, Rejected, decode, decode_batch, decode_prices, encode, encode_usage
+from topics.codec import MAX_ERROR_CHARS, Rejected, decode, decode_batch, decode_prices
 
 GOOD = b'{"org_id":"o","replica_id":"r"}'
 HEARTBEAT = Heartbeat(org_id="o", replica_id="r")
@@ -287,70 +285,3 @@ def test_bad_prices(price: bytes) -> None:
     (decoded,) = decode_prices([(b"disk", PRICE.replace(b'"0.5"', price))], "JPY")
     assert isinstance(decoded, Rejected)
     assert decoded.error.startswith("price: ")
-
-
-SAFE_ID = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", fullmatch=True)
-METERS: list[UsageType] = ["dedicated_inference_running", "instance_gpu_running", "instance_disk_stopped"]
-
-
-@given(
-    meter=st.sampled_from(METERS),
-    org_id=SAFE_ID,
-    owner_id=SAFE_ID,
-    deployment_id=SAFE_ID,
-    profile=st.from_regex(r"(dedicated|instance)\.[a-z0-9][a-z0-9_-]{0,31}\.[1-9]x|disk", fullmatch=True),
-    quantity=st.integers(1, 65_536),
-    start_ms=st.integers(0, MAX_TIME_MS - 60_000),
-    duration_ms=st.integers(1, 60_000),
-)
-def test_the_usage_template_gives_the_models_bytes(
-    meter: UsageType,
-    org_id: str,
-    owner_id: str,
-    deployment_id: str,
-    profile: str,
-    quantity: int,
-    start_ms: int,
-    duration_ms: int,
-) -> None:
-    window_id = f"{owner_id}.w1"
-    deployment = deployment_id if meter == "dedicated_inference_running" else None
-    end_ms = start_ms + duration_ms
-    fields = (meter, org_id, owner_id, deployment, window_id, profile, quantity, start_ms, end_ms)
-    model = usage(*fields)
-    assert encode_usage(*fields) == encode(model)
-    assert model.id == usage_id(meter, owner_id, start_ms)
-
-
-@pytest.mark.parametrize(
-    ("meter", "expected"),
-    [
-        (
-            "dedicated_inference_running",
-            (
-                '{"id":"x:1970-01-01T00:00:00.000Z","type":"dedicated_inference_running","org_id":"o","deployment_id":"d",'
-                '"replica_id":"x","window_id":"w","profile":"p","quantity":1,"interval_start":"1970-01-01T00:00:00.000Z",'
-                '"interval_end":"1970-01-01T00:01:00.000Z","duration_ms":60000}'
-            ),
-        ),
-        (
-            "instance_gpu_running",
-            (
-                '{"id":"x:gpu:1970-01-01T00:00:00.000Z","type":"instance_gpu_running","org_id":"o","instance_id":"x",'
-                '"window_id":"w","profile":"p","quantity":1,"interval_start":"1970-01-01T00:00:00.000Z",'
-                '"interval_end":"1970-01-01T00:01:00.000Z","duration_ms":60000}'
-            ),
-        ),
-        (
-            "instance_disk_stopped",
-            (
-                '{"id":"x:disk:1970-01-01T00:00:00.000Z","type":"instance_disk_stopped","org_id":"o","instance_id":"x",'
-                '"window_id":"w","profile":"p","quantity":1,"interval_start":"1970-01-01T00:00:00.000Z",'
-                '"interval_end":"1970-01-01T00:01:00.000Z","duration_ms":60000}'
-            ),
-        ),
-    ],
-)
-def test_usage_on_the_wire(meter: UsageType, expected: str) -> None:
-    deployment_id = "d" if meter == "dedicated_inference_running" else None
-    assert encode_usage(meter, "o", "x", deployment_id, "w", "p", 1, 0, 60_000).decode() == expected

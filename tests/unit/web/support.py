@@ -21,9 +21,9 @@ from streams.billing.prices import PriceRecord, Prices
 from streams.billing.windows import Origin
 from streams.limits import HOUR_MS
 from streams.rules.accountant import Accountant
-from streams.rules.book import Book
 from streams.rules.context import Switches
 from streams.rules.decision import Decision
+from streams.rules.store import RowStore
 from streams.web.site import Site
 from topics.partitioner import partition_of
 
@@ -54,7 +54,7 @@ class FakeShard:
     """One partition, with a book of its own."""
 
     partition: int
-    book: Book = field(default_factory=lambda: Book(168 * HOUR_MS))
+    store: RowStore = field(default_factory=lambda: RowStore(168 * HOUR_MS))
     ready: bool = True
     as_of: int | None = None
     counters: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -143,7 +143,7 @@ class World:
     def _apply(self, shard: FakeShard, clock: str, topic: str, event: Any) -> None:
         origin = Origin(topic, self.offsets[topic], at(clock))
         self.offsets[topic] += 1
-        dead = Accountant(shard.book, self.prices, self.switches).apply(event, origin, Decision())
+        dead = Accountant(shard.store, self.prices, self.switches).apply(event, origin, Decision())
         assert dead is None, dead
         shard.as_of = max(shard.as_of or 0, at(clock))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.contract import DEPLOYMENT, INSTANCE, ORG, REPLICA, WINDOW
+from tests.support.rows import damage
 from tests.unit.web.support import World, at, serving, told
 
 AS_OF = {"as_of"}
@@ -232,7 +233,8 @@ async def test_a_list_goes_on_where_it_ended_even_when_rows_come_and_go() -> Non
             path = got["next"] and f"/orgs/acme/deployments?limit=10&cursor={got['next']}"
             if len(seen) == 10:
                 world.deploy("12:30", "acme", "later")
-                del world.shard_of("acme").book.orgs["acme"].deployments["d05"]
+                store = world.shard_of("acme").store
+                store.restore_removed("deployments", "acme", "d05")
         assert seen == [one for one in oldest_first if one != "d05"] + ["later"]
 
 
@@ -381,14 +383,12 @@ async def test_one_unexplained_millisecond_is_an_alarm_even_where_another_window
     world = dead_node()
     world.deploy("13:31", "acme", "more")
     world.healthy("13:31", "acme", "more-r1")
-    rows = world.shard_of("acme").book.orgs["acme"]
-    rows.closed["chat-r1.w1"].billed_ms += 1
+    rows = world.shard_of("acme").store.orgs["acme"]
+    damage(rows.windows["chat-r1.w1"], billed_ms=1)
     async with serving(world) as (worker,):
         window = (await worker.get("/orgs/acme/windows/chat-r1.w1")).json
         assert window["unexplained_ms"] == -1
-        open_window = rows.replicas["more-r1"].window
-        assert open_window is not None
-        open_window.billed_ms -= 1
+        damage(rows.replicas["more-r1"].open_windows[0], billed_ms=-1)
         assert (await worker.get("/orgs/acme")).json["conservation"]["unexplained_ms"] == 2
         fleet = (await worker.get("/")).json
         assert fleet["conservation"]["unexplained_ms"] == 2

@@ -11,6 +11,7 @@ import pytest
 
 from streams.web.lookup import Found
 from streams.web.pages import Pages, clock, duration, number, shown
+from tests.support.rows import damage
 from tests.unit.web.support import World, at, serving, told
 from tests.unit.web.test_explain import KnownRecords
 from tests.unit.web.test_json import dead_node
@@ -116,7 +117,7 @@ async def test_an_unexplained_millisecond_is_an_alert_on_the_fleet_page() -> Non
     world = dead_node()
     async with serving(world, render=Pages()) as (worker,):
         assert 'role="alert"' not in (await worker.get("/", **PAGE)).text
-        world.shard_of("acme").book.orgs["acme"].closed["chat-r1.w1"].billed_ms += 1
+        damage(world.shard_of("acme").store.orgs["acme"].windows["chat-r1.w1"], billed_ms=1)
         page = (await worker.get("/", **PAGE)).text
         assert 'role="alert"' in page
         assert 'href="/orgs/acme"' in page

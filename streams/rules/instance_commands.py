@@ -1,4 +1,4 @@
-"""What users ask of instances, and what must be true for it (rules I5, I6, I11)."""
+"""Users' commands for instances, and their conditions (rules I5, I6, I11)."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from schemas.commands import DeployInstance, DestroyInstance, StartInstance, StopInstance
 from streams.billing.burn import burn_per_hour
 from streams.billing.money import to_atto, to_text
-from streams.billing.prices import DISK_PROFILE, instance_profile
-from streams.lifecycle.instance import ALLOWED_ACTIONS, Action, InstanceState
+from streams.lifecycle.instance import STAGES, Action, InstanceStage
 from streams.limits import MAX_INSTANCES
+from streams.meters import DISK_PROFILE, instance_profile
 from streams.rules import instances
 from streams.rules.context import Turn
 from streams.rules.results import Refusal
@@ -16,7 +16,7 @@ from streams.rules.rows import Instance
 
 
 def deploy(turn: Turn, command: DeployInstance) -> Refusal | str:
-    """Begin an instance: a free place (I5), a price, and money for an hour of everything (I6)."""
+    """Create an instance, given a free place (I5), a price, and the balance for one hour of everything (I6)."""
     instance_id = command.instance_id
     known = turn.rows.instances.get(instance_id)
     if known is not None:
@@ -24,7 +24,7 @@ def deploy(turn: Turn, command: DeployInstance) -> Refusal | str:
             "ALREADY_EXISTS",
             f"instance {instance_id} is {known.state} already; deploy_instance needs an id never used before",
         )
-    if len(turn.rows.held) >= MAX_INSTANCES:
+    if len(turn.rows.live_instances) >= MAX_INSTANCES:
         return Refusal(
             "INSTANCE_LIMIT",
             f"instance {instance_id} does not exist; deploy_instance would be one more than the {MAX_INSTANCES} that "
@@ -42,7 +42,7 @@ def deploy(turn: Turn, command: DeployInstance) -> Refusal | str:
     instance = Instance(
         org_id=command.org_id,
         instance_id=instance_id,
-        state=InstanceState.CREATING,
+        stage=InstanceStage.CREATING,
         offer_id=command.offer_id,
         gpu_type=command.gpu_type,
         gpu_count=command.gpu_count,
@@ -58,7 +58,7 @@ def deploy(turn: Turn, command: DeployInstance) -> Refusal | str:
 
 
 def start(turn: Turn, command: StartInstance) -> Refusal | str:
-    """Start a stopped instance, with money for an hour of everything, its disk counted once (I6)."""
+    """Start a stopped instance, given the balance for one hour of everything, its disk counted once (I6)."""
     found = _find(turn, command.instance_id, "start_instance", Action.START)
     if isinstance(found, Refusal):
         return found
@@ -80,7 +80,7 @@ def destroy(turn: Turn, command: DestroyInstance) -> Refusal | str:
     found = _find(turn, command.instance_id, "destroy_instance", Action.DESTROY)
     if isinstance(found, Refusal):
         return found
-    if found.state is InstanceState.DESTROYING:
+    if found.stage is InstanceStage.DESTROYING:
         return f"instance {found.instance_id} is destroying already"
     return _act(turn, found, Action.DESTROY)
 
@@ -96,17 +96,18 @@ def _find(turn: Turn, instance_id: str, asked: str, action: Action) -> Instance 
         return Refusal(
             "NOT_FOUND", f"instance {instance_id} is not known in org {turn.org_id}; {asked} needs one that is"
         )
-    if action in ALLOWED_ACTIONS[instance.state]:
+    row = STAGES[instance.stage]
+    if action in row.allowed:
         return instance
-    allowed = ", ".join(ALLOWED_ACTIONS[instance.state]) or "nothing"
+    allowed = ", ".join(row.allowed) or "nothing"
     return Refusal(
         "ILLEGAL_TRANSITION",
-        f"instance {instance_id} is {instance.state}; {asked} is not allowed there, allowed: {allowed}",
+        f"instance {instance_id} is {row.state}; {asked} is not allowed there, allowed: {allowed}",
     )
 
 
 def _unaffordable(turn: Turn, asked: str, profile: str, added: Mapping[str, int]) -> Refusal | None:
-    """Why `added` can't be paid for an hour, together with all that the org runs; None when it can (I6)."""
+    """Return why the balance does not cover one hour of the org's burn and `added`; None when it does (I6)."""
     for needed in (profile, DISK_PROFILE):
         if turn.prices.at(needed, turn.now) is None:
             return Refusal(

@@ -1,0 +1,31 @@
+"""Heartbeats, the hottest path (rules B2, R4)."""
+
+from collections.abc import Sequence
+
+from schemas.heartbeats import Heartbeat
+from streams.billing.windows import Origin
+from streams.lifecycle.replica import TERMINAL, ReplicaStatus
+from streams.rules.decision import Dead, Decision
+from streams.rules.store import RowStore
+from streams.rules.unknown import unknown
+
+
+def apply_heartbeats(
+    store: RowStore, heartbeats: Sequence[Heartbeat], origins: Sequence[Origin], decision: Decision
+) -> list[tuple[int, Dead]]:
+    """Refresh the running replica that each heartbeat names (B2).
+
+    Returns the index and the dead letter of each that names no replica of its org.
+    """
+    dead: list[tuple[int, Dead]] = []
+    orgs, heartbeat = store.orgs, store.heartbeat
+    for index, event in enumerate(heartbeats):
+        rows = orgs.get(event.org_id)
+        replica = rows.replicas.get(event.replica_id) if rows is not None else None
+        if replica is None:
+            dead.append((index, unknown("replica", event)))
+        elif replica.status is not ReplicaStatus.RUNNING:
+            decision.ignore("terminal" if replica.status in TERMINAL else "not_running")
+        else:
+            heartbeat(replica, origins[index].timestamp)
+    return dead

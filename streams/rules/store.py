@@ -1,0 +1,460 @@
+"""The store of one partition's rows: the only code that changes a row, and the only path for every change.
+
+A rule reads rows through `OrgRows` and changes them through `RowStore`, which updates the row, files it for the commit
+and keeps every index derived from rows. A restore takes rows in through the same code. Rows are frozen, so that any
+other change raises.
+"""
+
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from heapq import heappop, heappush
+from operator import attrgetter
+from typing import Any, Final, TypeVar
+
+from streams.billing.minutes import floor_minute
+from streams.billing.windows import Origin, Window, is_settled
+from streams.lifecycle import deployment as deployments
+from streams.lifecycle import replica as replicas
+from streams.lifecycle.instance import InstanceStage
+from streams.limits import DEDUPE_MS
+from streams.meters import METERS, METERS_OF, OWNER_KINDS, OwnerKind
+from streams.rules.rows import (
+    ROW_TYPES,
+    Answer,
+    Deployment,
+    Instance,
+    Org,
+    Owner,
+    Replica,
+    Row,
+    Seen,
+)
+
+NEVER: Final = -1
+"""A time before all others."""
+
+RowT = TypeVar("RowT", bound=Org | Deployment | Replica | Instance)
+
+# A slot's descriptor sets a field of a frozen row, at the cost of an ordinary assignment.
+_SET: Final[Mapping[type, Mapping[str, Callable[[Any, Any], None]]]] = {
+    row_type: {field.name: getattr(row_type, field.name).__set__ for field in fields(row_type)}
+    for row_type in ROW_TYPES
+}
+_set_health_check: Final = _SET[Replica]["last_health_check"]
+_set_window_health_check: Final = _SET[Window]["last_health_check"]
+_set_billed_until: Final = _SET[Window]["billed_until"]
+_set_billed_ms: Final = _SET[Window]["billed_ms"]
+
+_replica_id: Final = attrgetter("replica_id")
+_window_id: Final = attrgetter("window_id")
+_opened_at: Final = attrgetter("opened_at")
+
+
+class OrgRows:
+    """One org's rows, to be read by rules and views. Everything is looked up within its org (contract).
+
+    Tables by id: `deployments`, `replicas`, `instances`, `windows`, `answers`; of an event only its time is kept,
+    `events` (C4). Derived from them: `created` (deployments in that status), `live_instances` (not destroyed), `units`
+    (how many of each profile count for the burn, I6).
+    """
+
+    __slots__ = (
+        "_closed_of",
+        "_due",
+        "_live",
+        "_stale_due",
+        "_tables",
+        "answers",
+        "created",
+        "deployments",
+        "events",
+        "instances",
+        "live_instances",
+        "org",
+        "replicas",
+        "units",
+        "windows",
+    )
+
+    def __init__(self, org: Org) -> None:
+        self.org = org
+        self._tables: dict[str, dict[str, Any]] = {row_type.TABLE: {} for row_type in ROW_TYPES if row_type is not Org}
+        self.deployments: Mapping[str, Deployment] = self._tables[Deployment.TABLE]
+        self.replicas: Mapping[str, Replica] = self._tables[Replica.TABLE]
+        self.instances: Mapping[str, Instance] = self._tables[Instance.TABLE]
+        self.windows: Mapping[str, Window] = self._tables[Window.TABLE]
+        self.answers: Mapping[str, Answer] = self._tables[Answer.TABLE]
+        self.events: Mapping[str, int] = self._tables[Seen.TABLE]
+        self.created: dict[str, Deployment] = {}
+        self.live_instances: dict[str, Instance] = {}
+        self.units: Counter[str] = Counter()
+        self._live: dict[str, list[Replica]] = {}
+        self._due: dict[OwnerKind, list[Window]] = {kind: [] for kind in OWNER_KINDS}
+        self._stale_due = False
+        self._closed_of: dict[str, list[Window]] = {}
+
+    def table(self, name: str) -> Mapping[str, Any]:
+        """Return the rows of one table by id; of `events`, their times; of `orgs`, the org's row."""
+        return {self.org.org_id: self.org} if name == Org.TABLE else self._tables[name]
+
+    def live_replicas(self, deployment_id: str) -> Sequence[Replica]:
+        """Return the deployment's replicas that are not terminal, in order of their ids."""
+        return self._live.get(deployment_id, ())
+
+    def due(self, kind: OwnerKind) -> Sequence[Window]:
+        """Return the windows of that kind of owner that are not done, in order of window id."""
+        if self._stale_due:
+            for windows in self._due.values():
+                windows[:] = sorted((window for window in windows if not window.done), key=_window_id)
+            self._stale_due = False
+        return self._due[kind]
+
+    def windows_of(self, owner: Owner) -> list[Window]:
+        """Return all windows of a replica or an instance that are kept, oldest first."""
+        return sorted((*self._closed_of.get(owner.row_id, ()), *owner.open_windows), key=_opened_at)
+
+    def owner_of(self, window: Window) -> Owner | None:
+        """Return the row that `window` belongs to; None when it has left its table."""
+        owners: Mapping[str, Owner] = self.replicas if METERS[window.meter].owner == "replica" else self.instances
+        return owners.get(window.owner_id)
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing is known of the org any more."""
+        return not any(self._tables.values()) and self.org.balance is None and not self.org.suspended
+
+    def derived(self) -> dict[str, Any]:
+        """Return every index in a form that compares, to be held against one rebuilt from the rows."""
+        return {
+            "created": set(self.created),
+            "live_instances": set(self.live_instances),
+            "live_replicas": {key: [row.row_id for row in rows] for key, rows in self._live.items() if rows},
+            "units": dict(self.units),
+            "due": {kind: [window.window_id for window in self.due(kind)] for kind in OWNER_KINDS},
+            "closed_of": {key: {window.window_id for window in rows} for key, rows in self._closed_of.items()},
+            "open_windows": {
+                owner.row_id: {window.window_id for window in owner.open_windows}
+                for owners in (self.replicas, self.instances)
+                for owner in owners.values()
+                if owner.open_windows
+            },
+        }
+
+    # Only the RowStore calls these.
+
+    def _insert(self, row: Row) -> None:
+        if isinstance(row, Org):
+            self.org = row
+        else:
+            self._tables[row.TABLE][row.row_id] = row.at if isinstance(row, Seen) else row
+            self._index(row)
+
+    def _delete(self, row: Row) -> None:
+        if isinstance(row, Org):
+            self.org = Org(row.org_id)
+        else:
+            self._unindex(row)
+            del self._tables[row.TABLE][row.row_id]
+
+    def _index(self, row: Row) -> None:
+        """Add what `row` contributes to the indexes."""
+        match row:
+            case Deployment(status=deployments.DeploymentStatus.CREATED):
+                self.created[row.deployment_id] = row
+            case Replica():
+                if row.status not in replicas.TERMINAL:
+                    insort(self._live.setdefault(row.deployment_id, []), row, key=_replica_id)
+                self._count(row, 1)
+            case Instance():
+                if row.stage is not InstanceStage.DESTROYED:
+                    self.live_instances[row.instance_id] = row
+                self._count(row, 1)
+            case Window():
+                self._index_window(row)
+
+    def _unindex(self, row: Row) -> None:
+        """Remove what `row`, as it is now, contributes to the indexes."""
+        match row:
+            case Deployment():
+                self.created.pop(row.deployment_id, None)
+            case Replica():
+                if row.status not in replicas.TERMINAL:
+                    live = self._live[row.deployment_id]
+                    del live[bisect_left(live, row.replica_id, key=_replica_id)]
+                    if not live:
+                        del self._live[row.deployment_id]
+                self._count(row, -1)
+            case Instance():
+                self.live_instances.pop(row.instance_id, None)
+                self._count(row, -1)
+            case Window():
+                self._unindex_window(row)
+
+    def _index_window(self, window: Window) -> None:
+        if window.ended_at is None:
+            self._set_open(window, lambda windows: (*windows, window))
+        else:
+            self._closed_of.setdefault(window.owner_id, []).append(window)
+        if not window.done:
+            self._due[METERS[window.meter].owner].append(window)
+            # Sorted when it is next read: one sort for all that a record, or a restore, adds.
+            self._stale_due = True
+
+    def _close_window(self, window: Window, ended_at: int, closed_by: Origin) -> None:
+        # It stays due, so that only what tells open from closed changes.
+        self._set_open(window, lambda windows: tuple(one for one in windows if one is not window))
+        _SET[Window]["ended_at"](window, ended_at)
+        _SET[Window]["closed_by"](window, closed_by)
+        self._closed_of.setdefault(window.owner_id, []).append(window)
+
+    def _unindex_window(self, window: Window) -> None:
+        if window.ended_at is None:
+            self._set_open(window, lambda windows: tuple(one for one in windows if one is not window))
+        else:
+            closed = self._closed_of[window.owner_id]
+            closed.remove(window)
+            if not closed:
+                del self._closed_of[window.owner_id]
+        if not window.done:
+            self._due[METERS[window.meter].owner].remove(window)
+
+    def _set_open(self, window: Window, change: Callable[[tuple[Window, ...]], tuple[Window, ...]]) -> None:
+        owner = self.owner_of(window)
+        if owner is None:
+            msg = f"org {window.org_id}: window {window.window_id} is open, but its owner {window.owner_id} has no row"
+            raise AssertionError(msg)
+        _SET[type(owner)]["open_windows"](owner, change(owner.open_windows))
+
+    def _count(self, owner: Owner, sign: int) -> None:
+        for profile, count in self.burn_of(owner).items():
+            self.units[profile] += sign * count
+            if not self.units[profile]:
+                del self.units[profile]
+
+    def burn_of(self, owner: Owner) -> dict[str, int]:
+        """Return how many units of each profile `owner` adds to the burn in its state (I6)."""
+        if isinstance(owner, Replica):
+            return burn_units(owner.OWNER, owner.status, self.deployments.get(owner.deployment_id))
+        return burn_units(owner.OWNER, owner.stage, owner)
+
+
+def burn_units(kind: OwnerKind, stage: str, specification: Any) -> dict[str, int]:
+    """Return how many units of each profile an owner at `stage` (a replica: in that status) adds to the burn (I6)."""
+    units = {
+        meter.profile(specification): meter.quantity(specification)
+        for meter in METERS_OF[kind]
+        if stage in meter.burns_in
+    }
+    return {profile: count for profile, count in units.items() if count}
+
+
+class RowStore:
+    """All rows of one partition. Restored rows come in by `restore` and `restore_removed`, changes by the rest.
+
+    `retention_ms`: how long the row of an ended entity is kept (C5).
+    """
+
+    def __init__(self, retention_ms: int) -> None:
+        self.orgs: dict[str, OrgRows] = {}
+        self.retention_ms = retention_ms
+        self.changed: dict[Row, None] = {}
+        self.removed: dict[Row, None] = {}
+        self._expiring: list[tuple[int, int, Row]] = []
+        self._ticket = 0
+        self._events_by_minute: dict[int, dict[str, list[str]]] = {}
+
+    def org(self, org_id: str) -> OrgRows:
+        """Return the org's rows; those of a new org are empty."""
+        rows = self.orgs.get(org_id)
+        if rows is None:
+            rows = self.orgs[org_id] = OrgRows(Org(org_id))
+        return rows
+
+    # Restoring
+
+    def restore(self, row: Row) -> None:
+        """Take in `row` as its changelog has it, in place of an earlier one of its key."""
+        known = self._known(row.TABLE, row.org_id, row.row_id)
+        if isinstance(known, Replica | Instance):
+            # Its open windows refer to the row that is there.
+            self._assign(known, {name: getattr(row, name) for name in _SET[type(row)] if name != "open_windows"})
+            return
+        if known is not None:
+            self.orgs[row.org_id]._delete(known)
+        self._insert(row)
+
+    def restore_removed(self, table: str, org_id: str, row_id: str) -> None:
+        """Drop a row that its changelog says has left; an unknown one is no error."""
+        known = self._known(table, org_id, row_id)
+        if known is not None:
+            self.orgs[org_id]._delete(known)
+            if self.orgs[org_id].is_blank:
+                del self.orgs[org_id]
+
+    def _known(self, table: str, org_id: str, row_id: str) -> Row | None:
+        rows = self.orgs.get(org_id)
+        row = None if rows is None else rows.table(table).get(row_id)
+        return seen_row(org_id, row_id, row) if isinstance(row, int) else row
+
+    # Changes
+
+    def add(self, row: Row) -> None:
+        """Take in a new row; an answer or event replaces an earlier one of its id."""
+        self._insert(row)
+        self.changed[row] = None
+
+    def change(self, row: RowT, **values: Any) -> RowT:
+        """Set fields of `row`, a window's excepted, and return it. Raises `KeyError` for a field that it lacks."""
+        self._assign(row, values)
+        self.changed[row] = None
+        return row
+
+    def remove(self, row: Row) -> None:
+        """Take `row` out of its table; an org of which nothing is left is forgotten with it."""
+        rows = self.orgs[row.org_id]
+        rows._delete(row)
+        self._file_removed(row)
+        if rows.is_blank:
+            self._file_removed(rows.org)
+            del self.orgs[row.org_id]
+
+    def heartbeat(self, owner: Owner, at_ms: int) -> None:
+        """Record a sign of life of a running owner, never backwards: in its open windows, else in its row (B2)."""
+        for window in owner.open_windows:
+            before = window.last_health_check
+            if before is not None and at_ms > before:
+                _set_window_health_check(window, at_ms)
+                self.changed[window] = None
+        if not owner.open_windows and isinstance(owner, Replica) and at_ms > (owner.last_health_check or NEVER):
+            _set_health_check(owner, at_ms)
+            self.changed[owner] = None
+
+    def close_window(self, window: Window, ended_at: int, closed_by: Origin) -> None:
+        """End an open window."""
+        rows = self.orgs[window.org_id]
+        rows._close_window(window, ended_at, closed_by)
+        self.changed[window] = None
+
+    def bill(self, window: Window, until_ms: int) -> None:
+        """Move the watermark on: [`billed_until`, `until_ms`) is billed (B6)."""
+        _set_billed_ms(window, window.billed_ms + until_ms - window.billed_until)
+        _set_billed_until(window, until_ms)
+        self.changed[window] = None
+
+    def finish(self, window: Window, now_ms: int) -> bool:
+        """Move the watermark of a closed window with nothing left to bill to its end, never backwards (B6).
+
+        Returns whether the window is done.
+        """
+        if not is_settled(window, now_ms):
+            return False
+        if window.ended_at is not None and window.billed_until < window.ended_at:
+            _set_billed_until(window, window.ended_at)
+        self.orgs[window.org_id]._stale_due = True
+        self.changed[window] = None
+        return True
+
+    def take_changes(self) -> tuple[Sequence[Row], Sequence[Row]]:
+        """Hand out the rows removed and the rows changed since the last call, each once."""
+        removed, changed = self.removed, self.changed
+        self.removed, self.changed = type(removed)(), type(changed)()
+        return tuple(removed), tuple(changed)
+
+    # Expiry
+
+    def expires_at(self, row: Row) -> int | None:
+        """Return from which time on `row` may leave its table, in ms; None: not yet (C1, C5)."""
+        match row:
+            case Answer():
+                return row.at + DEDUPE_MS
+            case Deployment() | Replica() | Instance() if row.ended_at is not None:
+                return row.ended_at + self.retention_ms
+            case _:
+                return None
+
+    def expired(self, now_ms: int) -> list[Row]:
+        """Take and return the rows whose time to leave has come, oldest first; `keep` puts one back."""
+        found = []
+        while self._expiring and self._expiring[0][0] <= now_ms:
+            at, _, row = heappop(self._expiring)
+            rows = self.orgs.get(row.org_id)
+            if rows is not None and rows.table(row.TABLE).get(row.row_id) is row and self.expires_at(row) == at:
+                found.append(row)
+        return found
+
+    def keep(self, row: Row) -> None:
+        """Have an expired row that must stay be considered again at the next tick."""
+        at = self.expires_at(row)
+        if at is not None:
+            self._expire_at(at, row)
+
+    def expired_events(self, now_ms: int) -> Iterator[Seen]:
+        """Yield the events that are 24 h past, each once; one that was applied again since then stays (C4)."""
+        for minute in [minute for minute in self._events_by_minute if minute + DEDUPE_MS <= now_ms]:
+            for org_id, events in self._events_by_minute.pop(minute).items():
+                for event in events:
+                    at_ms = self.orgs[org_id].events.get(event) if org_id in self.orgs else None
+                    if at_ms is None or floor_minute(at_ms) != minute:
+                        continue
+                    seen = seen_row(org_id, event, at_ms)
+                    if at_ms + DEDUPE_MS > now_ms:
+                        self._list_event(seen)
+                    else:
+                        yield seen
+
+    def expiring(self, org_id: str) -> set[tuple[int, str, str]]:
+        """Return when which of an org's rows and events may leave, in a form that compares: (ms, table, id)."""
+        found = {
+            (at, row.TABLE, row.row_id)
+            for at, _, row in self._expiring
+            if row.org_id == org_id
+            and self.expires_at(row) == at
+            and self.orgs[org_id].table(row.TABLE).get(row.row_id) is row
+        }
+        at_of = self.orgs[org_id].events
+        for minute, events in self._events_by_minute.items():
+            found.update(
+                (minute, Seen.TABLE, event)
+                for event in events.get(org_id, ())
+                if event in at_of and floor_minute(at_of[event]) == minute
+            )
+        return found
+
+    def _insert(self, row: Row) -> None:
+        rows = self.org(row.org_id)
+        rows._insert(row)
+        if isinstance(row, Seen):
+            self._list_event(row)
+        elif (at := self.expires_at(row)) is not None:
+            self._expire_at(at, row)
+
+    def _assign(self, row: Row, values: Mapping[str, Any]) -> None:
+        rows, setters = self.orgs[row.org_id], _SET[type(row)]
+        expires_at = self.expires_at(row)
+        rows._unindex(row)
+        for name, value in values.items():
+            setters[name](row, value)
+        rows._index(row)
+        if (at := self.expires_at(row)) is not None and at != expires_at:
+            self._expire_at(at, row)
+
+    def _file_removed(self, row: Row) -> None:
+        self.changed.pop(row, None)
+        self.removed[row] = None
+
+    def _expire_at(self, at_ms: int, row: Row) -> None:
+        self._ticket += 1
+        heappush(self._expiring, (at_ms, self._ticket, row))
+
+    def _list_event(self, event: Seen) -> None:
+        """List an event by its minute: there are too many for an entry each in a heap."""
+        by_org = self._events_by_minute.setdefault(floor_minute(event.at), {})
+        by_org.setdefault(event.org_id, []).append(event.row_id)
+
+
+def seen_row(org_id: str, row_id: str, at_ms: int) -> Seen:
+    """Return the row of an event, of which only the time is kept."""
+    topic, _, event_id = row_id.partition("/")
+    return Seen(org_id, topic, event_id, at_ms)

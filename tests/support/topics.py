@@ -1,0 +1,21 @@
+"""Which topic a wire model belongs to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, get_args
+
+from topics.catalogue import INBOUND
+
+if TYPE_CHECKING:
+    from schemas.base import Wire
+
+_TOPICS = {
+    model: spec.name
+    for spec in INBOUND
+    for model in (get_args(get_args(spec.schema)[0]) if get_args(spec.schema) else (spec.schema,))
+}
+
+
+def topic_of(event: Wire) -> str:
+    """The inbound topic, without namespace, whose records have that model."""
+    return _TOPICS[type(event)]
