@@ -117,13 +117,14 @@ class ShardDriver:
         at_ms: int,
         key: str | bytes | None = None,
         partition: int | None = None,
+        headers: tuple[tuple[str, bytes], ...] = (),
     ) -> LogRecord:
         """Write a record of an inbound topic, by default to the partition of the `org_id` in it."""
         content = value if isinstance(value, bytes) or value is None else _written(value)
         raw_key = key.encode() if isinstance(key, str) else key
         if partition is None:
             partition = 0 if topic == PRICES.name else partition_of(_org_id(content), self.partitions)
-        return self.log.append(Outgoing(topic, partition, raw_key, content, at_ms))
+        return self.log.append(Outgoing(topic, partition, raw_key, content, at_ms, headers))
 
     def price(self, profile: str, price: str | None, at_ms: int, currency: str | None = None) -> LogRecord:
         """Write a price, or with None that there is none from then on."""
