@@ -18,7 +18,7 @@ from streams.engine.clock import WallClock
 from streams.engine.commit import FENCED, Committer
 from streams.engine.ends import Ends
 from streams.engine.fatal import EXIT_FENCED, end_process, guarded
-from streams.engine.merge import LostRecordsError, Queue
+from streams.engine.merge import LostRecordsError
 from streams.engine.prices import PriceReader
 from streams.engine.shard import INPUTS, Commit, Phase, Shard
 from streams.engine.table import TABLES
@@ -31,15 +31,11 @@ from topics.catalogue import CLOCK, PRICES, without_namespace
 if TYPE_CHECKING:
     from streams.engine.transport import Fetch
 
-PATIENCE_S: Final = {"wall": 2.0, "log": 60.0}
-"""By `OBOL_CLOCK`: how long a topic that is known to have more is waited for while nothing of it arrives."""
+STALL_TIMEOUT_S: Final = {"wall": 2.0, "log": 60.0}
+"""By `OBOL_CLOCK`: how long records that are before a topic's end offset and do not arrive are waited for."""
 
 SLICE_RECORDS: Final = 2_000
 """How many records a shard applies before others have their turn."""
-
-MAX_QUEUED_RECORDS: Final = 10_000
-MAX_QUEUED_BYTES: Final = 8 * 1024 * 1024
-"""What a shard queues of one topic before it is read no further."""
 
 MAX_COMMITS_AT_ONCE: Final = 4
 """A commit is held in memory as it is written; so many are at most."""
@@ -59,7 +55,7 @@ MAX_READ_AGAIN: Final = 5
 NO_GENERATION: Final = -1
 """While partitions are between two assignments."""
 
-_PATIENCE_STEP_S: Final = 0.25
+_STALL_STEP_S: Final = 0.25
 _PROGRESS_S: Final = 1.0
 _RETRY_S: Final = 0.2
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
@@ -226,7 +222,7 @@ class Engine:
             prices=self.prices,
             switches=self.switches,
             retention_ms=settings.retention_h * HOUR_MS,
-            patience_s=PATIENCE_S[settings.clock],
+            stall_timeout_s=STALL_TIMEOUT_S[settings.clock],
         )
         self._committers[partition] = Committer(
             partition,
@@ -267,7 +263,7 @@ class Engine:
             shard = self.by_partition[partition]
             shard.start({topic: beginnings[name, partition] for name, topic in names.items()})
             shard.merge.reach(PRICES.name, self.price_reader.position)
-            positions |= {(name, partition): shard.merge.queues[topic].fetched for name, topic in names.items()}
+            positions |= {(name, partition): shard.merge.fetched(topic) for name, topic in names.items()}
         # Faust seeks only where something was committed; elsewhere, what a rebalance cut short would be skipped.
         if positions:
             await self._seek(positions)
@@ -336,9 +332,9 @@ class Engine:
         try:
             shard.merge.feed(topic, fetch.records, fetch.start, fetch.end, self._asked)
         except LostRecordsError as error:
-            self._seek_back((message.topic, message.partition), shard.merge.queues[topic].fetched, error)
+            self._seek_back((message.topic, message.partition), shard.merge.fetched(topic), error)
             return
-        if self._is_full(shard.merge.queues[topic]):
+        if shard.merge.is_full(topic):
             self._paused.add((topic, message.partition))
             self._pause(message.topic, message.partition)
         self._work.set()
@@ -369,26 +365,22 @@ class Engine:
         finally:
             del self._seeking[place]
 
-    @staticmethod
-    def _is_full(queue: Queue) -> bool:
-        return queue.size > MAX_QUEUED_RECORDS or queue.size_bytes > MAX_QUEUED_BYTES
-
     async def _pump(self) -> None:
         """Apply whatever may be applied, a slice of each shard in turn."""
         last_s = time.monotonic()
         while True:
-            await happens(self._work, _PATIENCE_STEP_S if self._wakes_at() else None)
+            await happens(self._work, _STALL_STEP_S if self._wakes_at() else None)
             self._work.clear()
             now_s = time.monotonic()
-            # Patience is with others: time that this worker was busy doesn't count.
-            self._waited_s += min(now_s - last_s, _PATIENCE_STEP_S)
+            # The time that this worker itself was busy does not count.
+            self._waited_s += min(now_s - last_s, _STALL_STEP_S)
             last_s = now_s
             for partition, shard in list(self.by_partition.items()):
                 self._advance(partition, shard)
             await asyncio.sleep(0)
 
     def _wakes_at(self) -> bool:
-        return any(shard.merge.wake_at_s is not None for shard in self.by_partition.values())
+        return any(shard.merge.wait and shard.merge.wait.until_s for shard in self.by_partition.values())
 
     def _advance(self, partition: int, shard: Shard) -> None:
         applied = shard.advance(self._waited_s, SLICE_RECORDS)
@@ -397,11 +389,10 @@ class Engine:
             self._work.set()
         if shard.is_full:
             self._committers[partition].urgent.set()
-        if shard.merge.waits_for == "?":
+        if shard.merge.wait is not None and shard.merge.wait.is_for_end_offsets:
             self._question.set()
         for topic, of in [paused for paused in self._paused if paused[1] == partition]:
-            queue = shard.merge.queues[topic]
-            if queue.size < MAX_QUEUED_RECORDS // 2 and queue.size_bytes < MAX_QUEUED_BYTES // 2:
+            if shard.merge.has_room(topic):
                 self._paused.discard((topic, of))
                 self._resume(self.settings.topic(topic), of)
 

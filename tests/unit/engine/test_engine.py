@@ -51,7 +51,7 @@ class Wired:
 
     @property
     def fetched(self) -> int:
-        return self.engine.by_partition[0].merge.queues[HEARTBEATS.name].fetched
+        return self.engine.by_partition[0].merge.fetched(HEARTBEATS.name)
 
 
 @pytest.fixture
