@@ -7,22 +7,21 @@ import asyncio
 import gc
 import logging
 import sys
-import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from aiokafka.errors import KafkaError
 
 from streams.billing.prices import Prices
-from streams.engine.clock import WallClock
-from streams.engine.commit import FENCED, Committer
-from streams.engine.ends import Ends
+from streams.engine.commit import Committer
 from streams.engine.fatal import EXIT_FENCED, end_process, guarded
 from streams.engine.merge import LostRecordsError
+from streams.engine.ports import Clock, Consumer, FencedError, Kafka
 from streams.engine.prices import PriceReader
 from streams.engine.shard import INPUTS, Commit, Phase, Shard
 from streams.engine.table import TABLES
-from streams.engine.tasks import ended, happens
+from streams.engine.tasks import cancel_and_wait
+from streams.engine.ticks import TickWriter
 from streams.limits import HOUR_MS
 from streams.rules.context import Switches
 from streams.settings import Settings
@@ -78,30 +77,31 @@ class Engine:
         settings: Settings,
         *,
         owner: Callable[[int], str | None],
-        seek: Callable[[dict[tuple[str, int], int]], Awaitable[None]],
-        pause: Callable[[str, int], None],
-        resume: Callable[[str, int], None],
+        consumer: Consumer,
+        kafka: Kafka,
+        clock: Clock,
     ) -> None:
         self.settings = settings
         self.switches = Switches(settings.billing_enabled, settings.billing_dry_run)
         self.by_partition: dict[int, Shard] = {}
         self.owner_url = owner
-        options = settings.kafka_client_options()
-        self._options = options
+        self._kafka = kafka
+        self._clock = clock
         self._tables = {self.changelog(table): table for table in TABLES}
-        self._seek = seek
-        self._pause = pause
-        self._resume = resume
+        self._consumer = consumer
         self._committers: dict[int, Committer] = {}
         self._commit_loops: dict[int, asyncio.Task[None]] = {}
+        self._urgent: dict[int, asyncio.Event] = {}
+        self._commit_locks: dict[int, asyncio.Lock] = {}
+        self._restored_to: dict[tuple[str, int], int] = {}
         self._changelog_ends: dict[tuple[str, int], int] = {}
         self._paused: set[tuple[str, int]] = set()
         self._seeking: dict[tuple[str, int], asyncio.Task[None]] = {}
         self._read_again: dict[tuple[str, int], tuple[int, int]] = {}
         self._generation = NO_GENERATION
-        self._ends = Ends(options, f"{settings.app_id}-ends")
-        self.price_reader = PriceReader(options, settings.topic(PRICES.name), settings.currency)
-        self._clock = WallClock(options, settings.topic(CLOCK.name), self._working)
+        self._admin = kafka.admin(f"{settings.app_id}-ends")
+        self.price_reader = PriceReader(kafka.reader((settings.topic(PRICES.name), 0)), clock, settings.currency)
+        self._ticks = TickWriter(kafka.producer(), clock, settings.topic(CLOCK.name), self._working)
         self._tasks: list[asyncio.Task[None]] = []
         self._commits_at_once = asyncio.Semaphore(MAX_COMMITS_AT_ONCE)
         self._work = asyncio.Event()
@@ -155,26 +155,26 @@ class Engine:
         """Connect, read all prices, and be ready for partitions."""
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         gc.set_threshold(*GC_THRESHOLDS)
-        await self._ends.start()
-        await self.price_reader.start(self._ends)
+        await self._admin.start()
+        await self.price_reader.start()
         self._spawn("the pump", self._pump())
         self._spawn("asking for end offsets", self._ask())
         self._spawn("reading prices", self._keep_prices())
         self._spawn("telling of progress", self._tell_progress())
         if self.settings.clock == "wall":
-            await self._clock.start()
-            self._spawn("the clock", self._clock.run())
+            await self._ticks.start()
+            self._spawn("the clock", self._ticks.run())
 
     async def stop(self) -> None:
         """Commit what is applied, and let go of everything."""
         await self.on_revoked()
         self.has_committed_all = True
-        await ended((*self._tasks, *self._commit_loops.values()))
+        await cancel_and_wait((*self._tasks, *self._commit_loops.values()))
         self._commit_loops.clear()
-        await asyncio.gather(*(committer.close() for committer in self._committers.values()))
-        await self._clock.stop()
+        await asyncio.gather(*(committer.stop() for committer in self._committers.values()))
+        await self._ticks.stop()
         await self.price_reader.stop()
-        await self._ends.stop()
+        await self._admin.stop()
 
     def _spawn(self, what: str, work: Any) -> None:
         self._tasks.append(asyncio.create_task(guarded(what, work)))
@@ -200,7 +200,7 @@ class Engine:
         for partition in mine - set(self.by_partition):
             self._add(partition)
         await asyncio.gather(*(self._committers[partition].fence() for partition in mine))
-        self._changelog_ends = await self._ends.ends(
+        self._changelog_ends = await self._admin.end_offsets(
             [(topic, partition) for topic in self._tables for partition in mine]
         )
         for partition in mine:
@@ -227,18 +227,22 @@ class Engine:
         self._committers[partition] = Committer(
             partition,
             app_id=settings.app_id,
-            client_options=self._options,
+            kafka=self._kafka,
+            clock=self._clock,
             topic=settings.topic,
             changelog=self.changelog,
         )
+        self._urgent[partition], self._commit_locks[partition] = asyncio.Event(), asyncio.Lock()
         self._commit_loops[partition] = asyncio.create_task(
             guarded(f"committing partition {partition}", self._commit_forever(partition))
         )
 
     async def _drop(self, partition: int) -> None:
-        await ended([self._commit_loops.pop(partition)])
-        await self._committers.pop(partition).close()
+        await cancel_and_wait([self._commit_loops.pop(partition)])
+        await self._committers.pop(partition).stop()
         del self.by_partition[partition]
+        for topic in self._tables:
+            self._restored_to.pop((topic, partition), None)
 
     async def activate(self, generation: int) -> None:
         """The changelogs are read: work. Only where this is still the latest assignment, and they really are."""
@@ -252,10 +256,10 @@ class Engine:
                     return
         for shard in self.shards():
             for _ in shard.unpack():
-                await asyncio.sleep(0)
+                await self._clock.sleep(0)
         names = {self.settings.topic(topic): topic for topic in INPUTS}
         asked = [(name, partition) for name in names for partition in partitions]
-        beginnings = await self._ends.beginnings(asked) if asked else {}
+        beginnings = await self._admin.beginning_offsets(asked) if asked else {}
         if generation != self._generation:
             return
         positions: dict[tuple[str, int], int] = {}
@@ -266,7 +270,7 @@ class Engine:
             positions |= {(name, partition): shard.merge.fetched(topic) for name, topic in names.items()}
         # Faust seeks only where something was committed; elsewhere, what a rebalance cut short would be skipped.
         if positions:
-            await self._seek(positions)
+            await self._consumer.seek(positions)
         # What was restored stays: collecting garbage need not look at it again and again.
         gc.freeze()
         gc.enable()
@@ -280,8 +284,7 @@ class Engine:
 
     def restored_to(self, changelog: str, partition: int) -> int:
         """Up to which offset of a changelog the rows are in memory; -1: none."""
-        committer = self._committers.get(partition)
-        return -1 if committer is None else committer.restored_to.get(self._tables[changelog], -1)
+        return self._restored_to.get((changelog, partition), -1)
 
     def restore(self, message: Any) -> None:
         """Take what was read of a changelog. What is missing, or can't be read, ends the process."""
@@ -299,12 +302,12 @@ class Engine:
                     shard.restore(table, record.key or b"", record.value)
         except Exception as error:  # noqa: BLE001 - Faust would log it and go on without the rows
             end_process(f"{message.topic} partition {message.partition} can't be restored: {error!r}", error=error)
-        self._committers[message.partition].restored_to[table] = max(known, fetch.end - 1)
+        self._restored_to[message.topic, message.partition] = max(known, fetch.end - 1)
 
     async def _tell_progress(self) -> None:
         read_before, done_before, still_s = 0, 0, 0.0
         while True:
-            await asyncio.sleep(_PROGRESS_S)
+            await self._clock.sleep(_PROGRESS_S)
             restoring = [shard for shard in self.by_partition.values() if not shard.ready]
             read = sum(shard.restored_rows for shard in restoring)
             done = read + sum(shard.unpacked_rows for shard in restoring)
@@ -336,7 +339,7 @@ class Engine:
             return
         if shard.merge.is_full(topic):
             self._paused.add((topic, message.partition))
-            self._pause(message.topic, message.partition)
+            self._consumer.pause((message.topic, message.partition))
         self._work.set()
 
     def _seek_back(self, place: tuple[str, int], at: int, error: LostRecordsError) -> None:
@@ -357,7 +360,7 @@ class Engine:
     async def _seek_to(self, place: tuple[str, int], at: int) -> None:
         generation = self._generation
         try:
-            await self._seek({place: at})
+            await self._consumer.seek({place: at})
         except Exception:
             # A rebalance has taken the partition away meanwhile, or seeks by itself.
             if generation == self._generation:
@@ -367,17 +370,17 @@ class Engine:
 
     async def _pump(self) -> None:
         """Apply whatever may be applied, a slice of each shard in turn."""
-        last_s = time.monotonic()
+        last_s = self._clock.monotonic_s()
         while True:
-            await happens(self._work, _STALL_STEP_S if self._wakes_at() else None)
+            await self._clock.wait(self._work, _STALL_STEP_S if self._wakes_at() else None)
             self._work.clear()
-            now_s = time.monotonic()
+            now_s = self._clock.monotonic_s()
             # The time that this worker itself was busy does not count.
             self._waited_s += min(now_s - last_s, _STALL_STEP_S)
             last_s = now_s
             for partition, shard in list(self.by_partition.items()):
                 self._advance(partition, shard)
-            await asyncio.sleep(0)
+            await self._clock.sleep(0)
 
     def _wakes_at(self) -> bool:
         return any(shard.merge.wait and shard.merge.wait.until_s for shard in self.by_partition.values())
@@ -388,13 +391,13 @@ class Engine:
         if applied:
             self._work.set()
         if shard.is_full:
-            self._committers[partition].urgent.set()
+            self._urgent[partition].set()
         if shard.merge.wait is not None and shard.merge.wait.is_for_end_offsets:
             self._question.set()
         for topic, of in [paused for paused in self._paused if paused[1] == partition]:
             if shard.merge.has_room(topic):
                 self._paused.discard((topic, of))
-                self._resume(self.settings.topic(topic), of)
+                self._consumer.resume((self.settings.topic(topic), of))
 
     async def _ask(self) -> None:
         """Ask where the inputs of all shards, and the prices, end: one question serves all that was read before it."""
@@ -408,10 +411,10 @@ class Engine:
             self._asked += 1
             number, generation = self._asked, self._generation
             try:
-                ends = await self._ends.ends([*asked, (prices, 0)])
+                ends = await self._admin.end_offsets([*asked, (prices, 0)])
             except KafkaError as error:
                 log.warning("where the inputs end can't be asked (%r); asking again", error)
-                await asyncio.sleep(_RETRY_S)
+                await self._clock.sleep(_RETRY_S)
                 self._question.set()
                 continue
             if generation != self._generation:
@@ -432,28 +435,29 @@ class Engine:
 
     async def _commit_forever(self, partition: int) -> None:
         interval_s = self.settings.commit_interval_ms / 1_000
-        urgent = self._committers[partition].urgent
+        urgent = self._urgent[partition]
         while True:
-            await happens(urgent, interval_s)
+            await self._clock.wait(urgent, interval_s)
             urgent.clear()
             await self._commit(partition)
 
     async def _commit(self, partition: int) -> None:
         """Commit what a shard has applied. A commit that fails ends the process: a restart is the recovery."""
         shard, committer = self.by_partition[partition], self._committers[partition]
-        async with committer.lock, self._commits_at_once:
+        async with self._commit_locks[partition], self._commits_at_once:
             commit = shard.drain()
             if commit is None:
                 return
-            started_s = time.monotonic()
+            started_s = self._clock.monotonic_s()
             try:
-                await committer.commit(commit)
-            except FENCED as error:
+                for table, offset in (await committer.commit(commit)).items():
+                    self._restored_to[self.changelog(table), partition] = offset
+            except FencedError as error:
                 end_process(f"partition {partition} was taken over by another worker", EXIT_FENCED, error)
             except Exception as error:  # noqa: BLE001 - whatever it is, the transaction did not happen
                 end_process(f"partition {partition} can't be committed: {error!r}", error=error)
         for tell in self.on_committed:
-            tell(shard, commit, time.monotonic() - started_s)
+            tell(shard, commit, self._clock.monotonic_s() - started_s)
         for note in commit.notes:
             words = ", ".join(f"{name}={value}" for name, value in note.fields.items())
             log.log(_LEVELS.get(note.level, logging.INFO), "%s: %s", note.event, words)

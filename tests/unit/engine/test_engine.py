@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from streams.engine.clock import SystemClock
 from streams.engine.engine import MAX_READ_AGAIN, NO_GENERATION, Engine
+from streams.engine.kafka import AioKafka
 from streams.engine.merge import LostRecordsError
 from streams.engine.shard import INPUTS
 from streams.engine.transport import Fetch
 from streams.settings import Settings
 from topics.catalogue import HEARTBEATS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 GENERATION = 3
 
@@ -26,16 +31,20 @@ class Wired:
         self.engine = Engine(
             Settings.from_env({"OBOL_PARTITIONS": "1"}),
             owner=lambda _partition: None,
-            seek=self.seek,
-            pause=lambda _topic, _partition: None,
-            resume=lambda _topic, _partition: None,
+            consumer=self,
+            kafka=AioKafka({}),
+            clock=SystemClock(),
         )
         self.engine._add(0)
         self.engine._generation = GENERATION
         self.engine.by_partition[0].start(dict.fromkeys(INPUTS, 0))
 
-    async def seek(self, positions: dict[tuple[str, int], int]) -> None:
-        self.sought.append(positions)
+    async def seek(self, positions: Mapping[tuple[str, int], int]) -> None:
+        self.sought.append(dict(positions))
+
+    def pause(self, partition: tuple[str, int]) -> None: ...
+
+    def resume(self, partition: tuple[str, int]) -> None: ...
 
     def hand_over(self, start: int, end: int) -> None:
         """Feed what was read of the heartbeats from `start` to `end`: markers alone, which take offsets too."""
@@ -93,12 +102,14 @@ async def test_each_gap_counts_for_itself(wired: Wired) -> None:
     assert wired.fetched == 4 * MAX_READ_AGAIN
 
 
-async def test_a_seek_that_a_rebalance_overtakes_is_none_too_many(wired: Wired) -> None:
+async def test_a_seek_that_a_rebalance_overtakes_is_none_too_many(
+    wired: Wired, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def overtaken(_positions: dict[tuple[str, int], int]) -> None:
         wired.engine._generation = NO_GENERATION
         msg = "not assigned"
         raise RuntimeError(msg)
 
-    wired.engine._seek = overtaken
+    monkeypatch.setattr(wired, "seek", overtaken)
     await wired.feed(20, 30)
     assert not wired.engine._seeking
