@@ -4,14 +4,126 @@ Each partition has a producer of its own, whose transactional id is the partitio
 that wrote for the partition before, and aborts its open transaction.
 """
 
+import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Final
 
-from streams.engine.ports import Clock, Delivery, Kafka, TopicPartition, TransactionalProducer
-from streams.engine.shard import Commit
+from streams.engine.changelogs import Changelogs
+from streams.engine.fatal import EXIT_FENCED, end_process, guarded
+from streams.engine.ports import Clock, Delivery, FencedError, Kafka, TopicPartition, TransactionalProducer
+from streams.engine.shard import Commit, Shard
+from streams.engine.tasks import cancel_and_wait
+from streams.rules.decision import Note
 from topics.catalogue import USAGE
 
+MAX_COMMITS_AT_ONCE: Final = 4
+"""A commit is in memory while it is written, so this many are at most."""
+
+_LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _NO_HEADERS: Final[list[tuple[str, bytes]]] = []
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Lane:
+    """One partition's way out: `urgent` is set when its shard can't apply more before a commit."""
+
+    shard: Shard
+    committer: "Committer"
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    urgent: asyncio.Event = field(default_factory=asyncio.Event)
+    loop: asyncio.Task[None] | None = None
+
+
+class Commits:
+    """Commits what the shards have applied, every `interval_s` or sooner.
+
+    A commit that fails ends the process, as only a restart knows what was committed. `after_commit`: callbacks run
+    after each commit, with the shard, the commit and the seconds that it took.
+    """
+
+    def __init__(
+        self,
+        new_committer: Callable[[int], "Committer"],
+        *,
+        changelogs: Changelogs,
+        clock: Clock,
+        interval_s: float,
+    ) -> None:
+        self.after_commit: list[Callable[[Shard, Commit, float], None]] = []
+        self._new_committer = new_committer
+        self._changelogs = changelogs
+        self._clock = clock
+        self._interval_s = interval_s
+        self._lanes: dict[int, _Lane] = {}
+        self._at_once = asyncio.Semaphore(MAX_COMMITS_AT_ONCE)
+
+    async def fence(self, shard: Shard) -> None:
+        """Fence the former owner of a shard's partition, and commit for the shard from then on. Raises `KafkaError`."""
+        partition = shard.partition
+        lane = self._lanes.get(partition)
+        if lane is None:
+            lane = self._lanes[partition] = _Lane(shard, self._new_committer(partition))
+        async with lane.lock:
+            await lane.committer.fence()
+        if lane.loop is None:
+            lane.loop = asyncio.create_task(guarded(f"committing partition {partition}", self._commit_forever(lane)))
+
+    async def drop(self, partition: int) -> None:
+        """Commit no more for a partition that was revoked."""
+        await self._end(self._lanes.pop(partition))
+
+    async def stop(self) -> None:
+        """Commit no more."""
+        await asyncio.gather(*(self._end(lane) for lane in self._lanes.values()))
+
+    @staticmethod
+    async def _end(lane: _Lane) -> None:
+        await cancel_and_wait([] if lane.loop is None else [lane.loop])
+        await lane.committer.stop()
+
+    def hurry(self, partition: int) -> None:
+        """Commit a partition as soon as possible."""
+        self._lanes[partition].urgent.set()
+
+    async def commit_all(self) -> None:
+        """Commit what every shard has applied."""
+        await asyncio.gather(*(self._commit(lane) for lane in self._lanes.values()))
+
+    async def _commit_forever(self, lane: _Lane) -> None:
+        while True:
+            await self._clock.wait(lane.urgent, self._interval_s)
+            lane.urgent.clear()
+            await self._commit(lane)
+
+    async def _commit(self, lane: _Lane) -> None:
+        shard, partition = lane.shard, lane.shard.partition
+        async with lane.lock, self._at_once:
+            commit = shard.drain()
+            if commit is None:
+                return
+            started_s = self._clock.monotonic_s()
+            try:
+                ends = await lane.committer.commit(commit)
+            except FencedError as error:
+                end_process(f"partition {partition} was taken over by another worker", EXIT_FENCED, error)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the transaction is not known to be committed
+                end_process(f"partition {partition} can't be committed: {error!r}", error=error)
+            for table, end in ends.items():
+                self._changelogs.advance((self._changelogs.name(table), partition), end)
+        seconds = self._clock.monotonic_s() - started_s
+        for callback in self.after_commit:
+            callback(shard, commit, seconds)
+        for note in commit.notes:
+            _log(note)
+
+
+def _log(note: Note) -> None:
+    fields = ", ".join(f"{name}={value}" for name, value in note.fields.items())
+    log.log(_LEVELS.get(note.level, logging.INFO), "%s: %s", note.event, fields)
 
 
 class Committer:
