@@ -35,7 +35,7 @@ def write_rows(path: Path, rows: Iterable[tuple[str, bytes, bytes]]) -> int:
 
 def restore(path: Path) -> Shard:
     """Read them back into a shard, as after a start."""
-    shard = Shard(0, partitions=1, prices=Prices(), switches=Switches(True, False), retention_ms=0, patience_s=0)
+    shard = Shard(0, partitions=1, prices=Prices(), switches=Switches(True, False), retention_ms=0, stall_timeout_s=0)
     with path.open("rb") as lines:
         for line in lines:
             table, key, value = line.rstrip(b"\n").split(b"\t")

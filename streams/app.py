@@ -18,8 +18,10 @@ from faust.exceptions import AlreadyConfiguredWarning
 from faust.types.tuples import TP
 from yarl import URL
 
+from streams.engine.clock import SystemClock
 from streams.engine.engine import Engine
 from streams.engine.fatal import end_process, guarded, leave_within
+from streams.engine.kafka import AioKafka, FaustConsumer
 from streams.engine.shard import INPUTS, Commit, Shard
 from streams.engine.table import TABLES, RowTable, changelog_config
 from streams.engine.transport import BatchSchema, BatchTransport, InputTopic
@@ -171,9 +173,9 @@ def make_app(settings: Settings) -> App:
     app.engine = Engine(
         settings,
         owner=owner_url,
-        seek=lambda positions: app.consumer.seek_wait({TP(*partition): at for partition, at in positions.items()}),
-        pause=lambda topic, partition: app.consumer.on_buffer_full(TP(topic, partition)),
-        resume=lambda topic, partition: app.consumer.on_buffer_drop(TP(topic, partition)),
+        consumer=FaustConsumer(app),
+        kafka=AioKafka(settings.kafka_client_options()),
+        clock=SystemClock(),
     )
     for table in TABLES:
         app.tables.add(RowTable(app, app.engine, table, settings.partitions))

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 from redis import asyncio as redis
 from redis.exceptions import RedisError
 
-from streams.engine.tasks import ended
+from streams.engine.tasks import cancel_and_wait
 from streams.metrics.source import Shard
 from streams.rules.rows import Deployment, Instance, Org, Replica
 from streams.rules.store import OrgRows
@@ -190,7 +190,7 @@ class ReadModel:
     async def stop(self) -> None:
         """Follow no more, and let go of the connections."""
         if self._following is not None:
-            await ended([self._following])
+            await cancel_and_wait([self._following])
         await self._writer.aclose()
         await self._reader.aclose()
 

@@ -1,56 +1,26 @@
-"""Ticks of the wall clock: each worker writes them for its own partitions, a moment after each minute starts."""
+"""The clock port over the system's clocks and asyncio's timers."""
 
 import asyncio
-import logging
 import time
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from contextlib import suppress
 
-from aiokafka import AIOKafkaProducer
-
-from schemas.clock import Tick
-from streams.limits import MINUTE_MS, SECOND_MS
-from topics.codec import encode
-
-TICK_DELAY_MS: Final = 2 * SECOND_MS
-"""How long after a minute starts its tick is written: what happened before is on its way."""
-
-log = logging.getLogger(__name__)
+from streams.engine import ports
 
 
-def next_tick_ms(now_ms: int) -> int:
-    """When the next tick is due."""
-    return (now_ms - TICK_DELAY_MS) // MINUTE_MS * MINUTE_MS + MINUTE_MS + TICK_DELAY_MS
+class SystemClock(ports.Clock):
+    """Real time."""
 
+    def monotonic_s(self) -> float:
+        return time.monotonic()
 
-class WallClock:
-    """Writes ticks to `topic`, for the partitions that `partitions` gives; one more from another worker is harmless."""
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
 
-    def __init__(self, client_options: dict[str, Any], topic: str, partitions: Callable[[], Iterable[int]]) -> None:
-        self._options = client_options
-        self._topic = topic
-        self._partitions = partitions
-        self._producer: Any = None
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
 
-    async def start(self) -> None:
-        """Connect."""
-        self._producer = AIOKafkaProducer(**self._options, enable_idempotence=True)
-        await self._producer.start()
-
-    async def run(self) -> None:
-        """Write ticks for ever. Raises `KafkaError` when the cluster takes none."""
-        value = encode(Tick(type="tick"))
-        while True:
-            now_ms = time.time_ns() // 1_000_000
-            await asyncio.sleep((next_tick_ms(now_ms) - now_ms) / 1_000)
-            now_ms = time.time_ns() // 1_000_000
-            sent = [
-                await self._producer.send(self._topic, value, partition=partition, timestamp_ms=now_ms)
-                for partition in self._partitions()
-            ]
-            await asyncio.gather(*sent)
-
-    async def stop(self) -> None:
-        """Disconnect."""
-        if self._producer is not None:
-            await self._producer.stop()
+    async def wait(self, event: asyncio.Event, timeout_s: float | None = None) -> None:
+        # Not with `asyncio.wait_for`: in Python 3.11 it loses a cancellation that comes together with the event.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await event.wait()

@@ -1,153 +1,223 @@
-"""One transaction out: a shard's rows, its messages and its input offsets, all or nothing.
+"""Commits out: a shard's rows, its messages and its input offsets in one transaction.
 
-Each partition has a producer of its own, whose transactional id is the partition's: starting it locks out, and ends the
-open transaction of, whoever wrote for the partition before.
+Each partition has a producer of its own, whose transactional id is the partition's. Starting it fences the producer
+that wrote for the partition before, and aborts its open transaction.
 """
 
 import asyncio
-import time
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
 
-from aiokafka import AIOKafkaProducer, TopicPartition
-from aiokafka.errors import InvalidProducerEpoch, InvalidProducerIdMapping, ProducerFenced
-
-from streams.engine.shard import Commit
+from streams.engine.changelogs import Changelogs
+from streams.engine.fatal import EXIT_FENCED, end_process, guarded
+from streams.engine.ports import Clock, Delivery, FencedError, Kafka, TopicPartition, TransactionalProducer
+from streams.engine.shard import Commit, Shard
+from streams.engine.tasks import cancel_and_wait
+from streams.rules.decision import Note
 from topics.catalogue import USAGE
 
-MAX_BATCH_BYTES: Final = 900_000
-"""Of one produce batch: below Kafka's own limit for it, 1 MiB."""
+MAX_COMMITS_AT_ONCE: Final = 4
+"""A commit is in memory while it is written, so this many are at most."""
 
-TRANSACTION_TIMEOUT_MS: Final = 300_000
-"""A tick over very many windows is one transaction; a dead worker's is ended by its successor, long before this."""
-
-FENCED: Final = (ProducerFenced, InvalidProducerEpoch, InvalidProducerIdMapping)
-"""What a commit raises when another worker has taken the partition over."""
-
-
+_LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _NO_HEADERS: Final[list[tuple[str, bytes]]] = []
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Lane:
+    """One partition's way out: `urgent` is set when its shard can't apply more before a commit."""
+
+    shard: Shard
+    committer: "Committer"
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    urgent: asyncio.Event = field(default_factory=asyncio.Event)
+    loop: asyncio.Task[None] | None = None
+
+
+class Commits:
+    """Commits what the shards have applied, every `interval_s` or sooner.
+
+    A commit that fails ends the process, as only a restart knows what was committed. `after_commit`: callbacks run
+    after each commit, with the shard, the commit and the seconds that it took.
+    """
+
+    def __init__(
+        self,
+        new_committer: Callable[[int], "Committer"],
+        *,
+        changelogs: Changelogs,
+        clock: Clock,
+        interval_s: float,
+    ) -> None:
+        self.after_commit: list[Callable[[Shard, Commit, float], None]] = []
+        self._new_committer = new_committer
+        self._changelogs = changelogs
+        self._clock = clock
+        self._interval_s = interval_s
+        self._lanes: dict[int, _Lane] = {}
+        self._at_once = asyncio.Semaphore(MAX_COMMITS_AT_ONCE)
+
+    async def fence(self, shard: Shard) -> None:
+        """Fence the former owner of a shard's partition, and commit for the shard from then on. Raises `KafkaError`."""
+        partition = shard.partition
+        lane = self._lanes.get(partition)
+        if lane is None:
+            lane = self._lanes[partition] = _Lane(shard, self._new_committer(partition))
+        async with lane.lock:
+            await lane.committer.fence()
+        if lane.loop is None:
+            lane.loop = asyncio.create_task(guarded(f"committing partition {partition}", self._commit_forever(lane)))
+
+    async def drop(self, partition: int) -> None:
+        """Commit no more for a partition that was revoked."""
+        await self._end(self._lanes.pop(partition))
+
+    async def stop(self) -> None:
+        """Commit no more."""
+        await asyncio.gather(*(self._end(lane) for lane in self._lanes.values()))
+
+    @staticmethod
+    async def _end(lane: _Lane) -> None:
+        await cancel_and_wait([] if lane.loop is None else [lane.loop])
+        await lane.committer.stop()
+
+    def hurry(self, partition: int) -> None:
+        """Commit a partition as soon as possible."""
+        self._lanes[partition].urgent.set()
+
+    async def commit_all(self) -> None:
+        """Commit what every shard has applied."""
+        await asyncio.gather(*(self._commit(lane) for lane in self._lanes.values()))
+
+    async def _commit_forever(self, lane: _Lane) -> None:
+        while True:
+            await self._clock.wait(lane.urgent, self._interval_s)
+            lane.urgent.clear()
+            await self._commit(lane)
+
+    async def _commit(self, lane: _Lane) -> None:
+        shard, partition = lane.shard, lane.shard.partition
+        async with lane.lock, self._at_once:
+            commit = shard.drain()
+            if commit is None:
+                return
+            started_s = self._clock.monotonic_s()
+            try:
+                ends = await lane.committer.commit(commit)
+            except FencedError as error:
+                end_process(f"partition {partition} was taken over by another worker", EXIT_FENCED, error)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the transaction is not known to be committed
+                end_process(f"partition {partition} can't be committed: {error!r}", error=error)
+            for table, end in ends.items():
+                self._changelogs.advance((self._changelogs.name(table), partition), end)
+        seconds = self._clock.monotonic_s() - started_s
+        for callback in self.after_commit:
+            callback(shard, commit, seconds)
+        for note in commit.notes:
+            _log(note)
+
+
+def _log(note: Note) -> None:
+    fields = ", ".join(f"{name}={value}" for name, value in note.fields.items())
+    log.log(_LEVELS.get(note.level, logging.INFO), "%s: %s", note.event, fields)
 
 
 class Committer:
     """Writes the commits of one partition.
 
-    `topic` gives a topic's full name, `changelog` that of a table's changelog. `restored_to` is, by table, the offset
-    up to which the changelog is in memory: moved on by whoever restores, and by each commit, past its marker.
+    `topic` gives the full name of a topic, `changelog` that of a table's changelog.
     """
 
     def __init__(
         self,
         partition: int,
         *,
+        kafka: Kafka,
+        clock: Clock,
         app_id: str,
-        client_options: dict[str, Any],
         topic: Callable[[str], str],
         changelog: Callable[[str], str],
     ) -> None:
         self.partition = partition
-        self.restored_to: dict[str, int] = {}
-        self.lock = asyncio.Lock()
-        self.urgent = asyncio.Event()
+        self._kafka = kafka
+        self._clock = clock
         self._app_id = app_id
-        self._client_options = client_options
         self._topic = topic
         self._changelog = changelog
-        self._producer: Any = None
+        self._producer: TransactionalProducer | None = None
 
     async def fence(self) -> None:
-        """Lock out whoever wrote for this partition before; afterwards its changelogs and offsets stand still."""
-        await self.close()
-        transactional_id = f"{self._app_id}-{self.partition}"
-        self._producer = AIOKafkaProducer(
-            **self._client_options,
-            client_id=transactional_id,
-            transactional_id=transactional_id,
-            acks="all",
-            max_batch_size=MAX_BATCH_BYTES,
-            transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
-        )
+        """Fence the producer that wrote for this partition before; its changelogs and offsets then stay as they are."""
+        await self.stop()
+        self._producer = self._kafka.transactional_producer(f"{self._app_id}-{self.partition}")
         await self._producer.start()
 
-    async def commit(self, commit: Commit) -> None:
-        """Write one transaction. When it raises, nothing of it counts, and nothing may be written after it.
+    async def commit(self, commit: Commit) -> dict[str, int]:
+        """Write one transaction; returns by table the last offset of its changelog, which is the commit marker's.
 
-        Raises one of `FENCED` when another worker has taken the partition over, at whatever step that comes to light.
+        Raises `FencedError` when the partition has another owner. When anything is raised, nothing may be written
+        after it: the transaction is not committed, or nobody knows.
         """
+        assert self._producer is not None, "a partition is fenced before it commits"
         try:
-            await self._write(commit)
+            return await self._write(self._producer, commit)
         except Exception as error:
-            why = self._why(error)
-            if why is error:
+            cause = self._producer.cause_of(error)
+            if cause is error:
                 raise
-            raise why from error
+            raise cause from error
 
-    def _why(self, error: Exception) -> BaseException:
-        """What has ended the transaction. The producer hears of it in the background, and then refuses each call.
-
-        Depending on the call that comes next, `error` says only that there is no transaction.
-        """
-        end = self._producer._txn_manager.wait_for_transaction_end()  # noqa: SLF001 - it is told nowhere else
-        heard = end.exception() if end is not None and end.done() and not end.cancelled() else None
-        why = known = heard or error
-        while why is not None and not isinstance(why, FENCED):
-            why = why.__cause__
-        return why or known
-
-    async def _write(self, commit: Commit) -> None:
-        now_ms = time.time_ns() // 1_000_000
-        await self._producer.begin_transaction()
-        changelogs = {table: self._outlet(self._changelog(table)) for table in commit.rows}
-        # All are there before any is written to: see `_Outlet`.
+    async def _write(self, producer: TransactionalProducer, commit: Commit) -> dict[str, int]:
+        now_ms = self._clock.now_ms()
+        changelogs = {table: (self._changelog(table), self.partition) for table in commit.rows}
         places = dict.fromkeys((message.topic, message.partition) for message in commit.outputs)
         if commit.charges:
             places[USAGE.name, self.partition] = None
-        outlets = {(topic, partition): self._outlet(self._topic(topic), partition) for topic, partition in places}
+        outputs = {(topic, partition): (self._topic(topic), partition) for topic, partition in places}
+        await producer.begin()
+        producer.add_partitions((*changelogs.values(), *outputs.values()))
+        row_writers = {table: _Writer(producer, changelog) for table, changelog in changelogs.items()}
+        writers = {place: _Writer(producer, output) for place, output in outputs.items()}
         for table, rows in commit.rows.items():
-            await changelogs[table].write((key, value, now_ms, _NO_HEADERS) for key, value in rows)
+            await row_writers[table].write((key, value, now_ms, _NO_HEADERS) for key, value in rows)
         for topic, partition, key, value, timestamp, headers in commit.outputs:
-            await outlets[topic, partition].write([(key, value, timestamp, list(headers))])
+            await writers[topic, partition].write([(key, value, timestamp, list(headers))])
         if commit.charges:
-            usage = outlets[USAGE.name, self.partition]
+            usage = writers[USAGE.name, self.partition]
             await usage.write((key, value, timestamp, _NO_HEADERS) for key, value, timestamp in commit.usage())
-        for outlet in (*changelogs.values(), *outlets.values()):
-            await outlet.flush()
-        # Only then the offsets: while their group joins the transaction, the broker would refuse what is being written.
-        for outlet in (*changelogs.values(), *outlets.values()):
-            await outlet.delivered()
-        await self._producer.send_offsets_to_transaction(
-            {TopicPartition(self._topic(topic), self.partition): offset for topic, offset in commit.offsets.items()},
-            self._app_id,
-        )
-        await self._producer.commit_transaction()
-        for table, outlet in changelogs.items():
-            # The offset after the last row is the commit marker's.
-            self.restored_to[table] = await outlet.delivered()
+        for writer in (*row_writers.values(), *writers.values()):
+            await writer.flush()
+        # While the offsets' group joins the transaction, the broker would refuse batches: they are stored first.
+        ends = {table: await writer.stored() for table, writer in row_writers.items()}
+        for writer in writers.values():
+            await writer.stored()
+        offsets = {(self._topic(topic), self.partition): offset for topic, offset in commit.offsets.items()}
+        await producer.send_offsets(offsets, self._app_id)
+        await producer.commit()
+        return ends
 
-    def _outlet(self, topic: str, partition: int | None = None) -> "_Outlet":
-        return _Outlet(self._producer, topic, self.partition if partition is None else partition)
-
-    async def close(self) -> None:
-        """Let go of the partition; what is open is aborted by whoever comes next."""
+    async def stop(self) -> None:
+        """Disconnect. A transaction that is open is aborted by the partition's next owner."""
         producer, self._producer = self._producer, None
         if producer is not None:
             await producer.stop()
 
 
-class _Outlet:
-    """Batches on their way to one partition of a topic."""
+class _Writer:
+    """Writes the records of a transaction to one partition, in batches."""
 
-    def __init__(self, producer: Any, topic: str, partition: int) -> None:
+    def __init__(self, producer: TransactionalProducer, partition: TopicPartition) -> None:
         self._producer = producer
-        self._topic = topic
         self._partition = partition
-        # Named at once, all partitions join the transaction in one request. One by one, each makes the broker refuse,
-        # for a moment, what is written to the others: it asks the coordinator, which is still writing.
-        producer._txn_manager.maybe_add_partition_to_txn(TopicPartition(topic, partition))  # noqa: SLF001
-        self._batch: Any = producer.create_batch()
-        self._sent: list[tuple[asyncio.Future[Any], int]] = []
+        self._batch = producer.create_batch()
+        self._sent: list[tuple[Awaitable[Delivery], int]] = []
 
     async def write(self, records: Iterable[tuple[bytes | None, bytes | None, int, list[tuple[str, bytes]]]]) -> None:
-        """Add records, given as key, value, timestamp and headers; whenever a batch is full, it is sent."""
+        """Add records, given as key, value, timestamp and headers. Each full batch is sent."""
         append = self._batch.append
         for key, value, timestamp, headers in records:
             if append(key=key, value=value, timestamp=timestamp, headers=headers) is None:
@@ -156,18 +226,18 @@ class _Outlet:
                 append(key=key, value=value, timestamp=timestamp, headers=headers)
 
     async def flush(self) -> None:
-        """Send what is gathered; waits only for the batch before it to be on its way."""
+        """Send what was added; waits only until the batch before it is sent."""
         batch = self._batch
         count = batch.record_count()
         if not count:
             return
         batch.close()
         self._batch = self._producer.create_batch()
-        self._sent.append((await self._producer.send_batch(batch, self._topic, partition=self._partition), count))
+        self._sent.append((await self._producer.send_batch(batch, self._partition), count))
 
-    async def delivered(self) -> int:
-        """Wait until all is stored; returns the offset after the last record."""
+    async def stored(self) -> int:
+        """Wait until everything sent is stored; returns the offset after the last record."""
         after = 0
-        for future, count in self._sent:
-            after = (await future).offset + count
+        for delivery, count in self._sent:
+            after = (await delivery).offset + count
         return after

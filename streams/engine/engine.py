@@ -1,80 +1,45 @@
-"""The engine of one worker: its shards, and what carries records to them and commits from them.
-
-Faust says which partitions are this worker's, reads changelogs and inputs, and calls in here; see `app.py`.
-"""
+"""The engine of one worker, composed of its parts. Faust reads inputs and changelogs, and calls it."""
 
 import asyncio
 import gc
-import logging
 import sys
-import time
-from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final
-
-from aiokafka.errors import KafkaError
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Final
 
 from streams.billing.prices import Prices
-from streams.engine.clock import WallClock
-from streams.engine.commit import FENCED, Committer
-from streams.engine.ends import Ends
-from streams.engine.fatal import EXIT_FENCED, end_process, guarded
-from streams.engine.merge import LostRecordsError, Queue
+from streams.engine.changelogs import Changelogs
+from streams.engine.commit import Commits, Committer
+from streams.engine.fatal import guarded
+from streams.engine.intake import Intake
+from streams.engine.partitions import Partitions
+from streams.engine.ports import Clock, Consumer, Kafka
 from streams.engine.prices import PriceReader
-from streams.engine.shard import INPUTS, Commit, Phase, Shard
+from streams.engine.scheduling import EndOffsets, Scheduler
+from streams.engine.shard import INPUTS, Commit, Shard
 from streams.engine.table import TABLES
-from streams.engine.tasks import ended, happens
+from streams.engine.tasks import cancel_and_wait
+from streams.engine.ticks import TickWriter
 from streams.limits import HOUR_MS
 from streams.rules.context import Switches
 from streams.settings import Settings
-from topics.catalogue import CLOCK, PRICES, without_namespace
+from topics.catalogue import CLOCK, PRICES
 
-if TYPE_CHECKING:
-    from streams.engine.transport import Fetch
-
-PATIENCE_S: Final = {"wall": 2.0, "log": 60.0}
-"""By `OBOL_CLOCK`: how long a topic that is known to have more is waited for while nothing of it arrives."""
-
-SLICE_RECORDS: Final = 2_000
-"""How many records a shard applies before others have their turn."""
-
-MAX_QUEUED_RECORDS: Final = 10_000
-MAX_QUEUED_BYTES: Final = 8 * 1024 * 1024
-"""What a shard queues of one topic before it is read no further."""
-
-MAX_COMMITS_AT_ONCE: Final = 4
-"""A commit is held in memory as it is written; so many are at most."""
+STALL_TIMEOUT_S: Final = {"wall": 2.0, "log": 60.0}
+"""By `OBOL_CLOCK`: how long records that are before a topic's end offset and do not arrive are waited for."""
 
 SWITCH_INTERVAL_S: Final = 0.0005
-"""Reading takes a thread of its own; at Python's default, 5 ms, a commit would wait for it at every step."""
+"""Reading has a thread of its own. At Python's default, 5 ms, each step of a commit would wait for it that long."""
 
 GC_THRESHOLDS: Final = (50_000, 20, 100)
-"""Rows make no cycles, so looking through a million of them for cycles is rarely worth it."""
-
-STUCK_S: Final = 60.0
-"""A restore of which nothing is read for so long is begun anew, by a restart."""
-
-MAX_READ_AGAIN: Final = 5
-"""How often what is missing from an input is asked for again; then the log no longer has it."""
-
-NO_GENERATION: Final = -1
-"""While partitions are between two assignments."""
-
-_PATIENCE_STEP_S: Final = 0.25
-_PROGRESS_S: Final = 1.0
-_RETRY_S: Final = 0.2
-_LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-
-log = logging.getLogger(__name__)
+"""Rows are in no reference cycles, so going through a million of them is rarely worth it."""
 
 
 class Engine:
-    """Everything a worker does between Kafka and the rules.
+    """What a worker does between Kafka and the rules.
 
-    `by_partition` are this worker's shards; `is_assigned` says whether it was ever told which they are,
-    `has_committed_all` that it has stopped and nothing is left to commit. `owner` gives the address of the worker that
-    a partition is assigned to; `seek` has inputs read from given offsets; `pause` and `resume` say whether more of a
-    partition shall be read.
-    Whoever is in `on_committed` is told of each commit and of the seconds it took.
+    `owner` gives the address of the worker that a partition is assigned to, or None. `on_committed`: callbacks run
+    after each commit, with the shard, the commit and the seconds that it took. `has_committed_all`: the engine has
+    stopped, and everything applied is committed.
     """
 
     def __init__(
@@ -82,61 +47,106 @@ class Engine:
         settings: Settings,
         *,
         owner: Callable[[int], str | None],
-        seek: Callable[[dict[tuple[str, int], int]], Awaitable[None]],
-        pause: Callable[[str, int], None],
-        resume: Callable[[str, int], None],
+        consumer: Consumer,
+        kafka: Kafka,
+        clock: Clock,
     ) -> None:
         self.settings = settings
         self.switches = Switches(settings.billing_enabled, settings.billing_dry_run)
-        self.by_partition: dict[int, Shard] = {}
         self.owner_url = owner
-        options = settings.kafka_client_options()
-        self._options = options
-        self._tables = {self.changelog(table): table for table in TABLES}
-        self._seek = seek
-        self._pause = pause
-        self._resume = resume
-        self._committers: dict[int, Committer] = {}
-        self._commit_loops: dict[int, asyncio.Task[None]] = {}
-        self._changelog_ends: dict[tuple[str, int], int] = {}
-        self._paused: set[tuple[str, int]] = set()
-        self._seeking: dict[tuple[str, int], asyncio.Task[None]] = {}
-        self._read_again: dict[tuple[str, int], tuple[int, int]] = {}
-        self._generation = NO_GENERATION
-        self._ends = Ends(options, f"{settings.app_id}-ends")
-        self.price_reader = PriceReader(options, settings.topic(PRICES.name), settings.currency)
-        self._clock = WallClock(options, settings.topic(CLOCK.name), self._working)
-        self._tasks: list[asyncio.Task[None]] = []
-        self._commits_at_once = asyncio.Semaphore(MAX_COMMITS_AT_ONCE)
-        self._work = asyncio.Event()
-        self._question = asyncio.Event()
-        self._asked = 0
-        self._waited_s = 0.0
-        self.records_applied = 0
-        self.is_assigned = False
         self.has_committed_all = False
-        self.on_committed: list[Callable[[Shard, Commit, float], None]] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._kafka = kafka
+        self._clock = clock
+        work = asyncio.Event()
+        inputs = {settings.topic(topic): topic for topic in INPUTS}
+        prices = settings.topic(PRICES.name)
+        self._admin = kafka.admin(f"{settings.app_id}-ends")
+        self._prices = PriceReader(kafka.reader((prices, 0)), clock, settings.currency)
+        self._changelogs = Changelogs(settings.app_id, TABLES)
+        self._commits = Commits(
+            self._new_committer,
+            changelogs=self._changelogs,
+            clock=clock,
+            interval_s=settings.commit_interval_ms / 1_000,
+        )
+        self.on_committed: list[Callable[[Shard, Commit, float], None]] = self._commits.after_commit
+        self.on_committed.append(lambda *_: work.set())
+        self._partitions = Partitions(
+            self._new_shard,
+            inputs=inputs,
+            commits=self._commits,
+            changelogs=self._changelogs,
+            admin=self._admin,
+            clock=clock,
+        )
+        self._ends = EndOffsets(self._partitions, self._admin, clock, inputs=inputs, prices=prices, work=work)
+        self._intake = Intake(self._partitions, self._ends, consumer, self._prices, inputs=inputs, work=work)
+        self._scheduler = Scheduler(
+            self._partitions,
+            self._ends,
+            clock,
+            work=work,
+            commit_soon=self._commits.hurry,
+            applied=self._intake.resume,
+        )
+        self._ticks = TickWriter(kafka.producer(), clock, settings.topic(CLOCK.name), self._partitions.working)
+
+    def _new_shard(self, partition: int) -> Shard:
+        return Shard(
+            partition,
+            partitions=self.settings.partitions,
+            prices=self.prices,
+            switches=self.switches,
+            retention_ms=self.settings.retention_h * HOUR_MS,
+            stall_timeout_s=STALL_TIMEOUT_S[self.settings.clock],
+        )
+
+    def _new_committer(self, partition: int) -> Committer:
+        return Committer(
+            partition,
+            kafka=self._kafka,
+            clock=self._clock,
+            app_id=self.settings.app_id,
+            topic=self.settings.topic,
+            changelog=self.changelog,
+        )
 
     # What views and metrics read
 
+    @property
+    def by_partition(self) -> dict[int, Shard]:
+        """The shards of the assigned partitions."""
+        return self._partitions.shards
+
     def shards(self) -> list[Shard]:
-        """List the assigned partitions, those that are still restoring too, in order of their numbers."""
-        return [self.by_partition[partition] for partition in sorted(self.by_partition)]
+        """List the shards of the assigned partitions, in order of these, those that are restoring included."""
+        return [shard for _, shard in sorted(self.by_partition.items())]
+
+    @property
+    def is_assigned(self) -> bool:
+        """Whether this worker was told, since it started, which partitions are its own."""
+        return self._partitions.is_assigned
+
+    @property
+    def records_applied(self) -> int:
+        """How many records were applied since this worker started."""
+        return self._scheduler.records_applied
 
     @property
     def prices(self) -> Prices:
-        """Every price ever heard."""
-        return self.price_reader.prices
+        """Every price read."""
+        return self._prices.prices
 
     @property
     def prices_as_of(self) -> int | None:
-        """The greatest time read from `croesus.prices`, in ms."""
-        return self.price_reader.as_of
+        """The greatest timestamp read from `croesus.prices`, in ms; None before any."""
+        return self._prices.as_of
 
     @property
     def prices_refused(self) -> int:
         """How many bad records of `croesus.prices` were ignored."""
-        return self.price_reader.refused
+        return self._prices.refused
 
     @property
     def partitions(self) -> int:
@@ -150,320 +160,71 @@ class Engine:
 
     @property
     def own_url(self) -> str:
-        """Where other workers reach this one."""
+        """Where other workers reach this one (`OBOL_ADVERTISED_URL`)."""
         return self.settings.advertised_url
 
     # Start and stop
 
     async def start(self) -> None:
-        """Connect, read all prices, and be ready for partitions."""
+        """Connect, read all prices, and be ready for partitions. Raises `KafkaError`."""
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         gc.set_threshold(*GC_THRESHOLDS)
-        await self._ends.start()
-        await self.price_reader.start(self._ends)
-        self._spawn("the pump", self._pump())
-        self._spawn("asking for end offsets", self._ask())
-        self._spawn("reading prices", self._keep_prices())
-        self._spawn("telling of progress", self._tell_progress())
+        await self._admin.start()
+        await self._prices.start()
+        self._spawn("applying records", self._scheduler.run())
+        self._spawn("asking for end offsets", self._ends.run())
+        self._spawn("reading prices", self._intake.follow_prices())
+        self._spawn("restoring", self._partitions.watch_restore())
         if self.settings.clock == "wall":
-            await self._clock.start()
-            self._spawn("the clock", self._clock.run())
+            await self._ticks.start()
+            self._spawn("writing ticks", self._ticks.run())
 
     async def stop(self) -> None:
-        """Commit what is applied, and let go of everything."""
+        """Commit what is applied, and disconnect."""
         await self.on_revoked()
         self.has_committed_all = True
-        await ended((*self._tasks, *self._commit_loops.values()))
-        self._commit_loops.clear()
-        await asyncio.gather(*(committer.close() for committer in self._committers.values()))
-        await self._clock.stop()
-        await self.price_reader.stop()
-        await self._ends.stop()
+        await cancel_and_wait(self._tasks)
+        await self._commits.stop()
+        await self._ticks.stop()
+        await self._prices.stop()
+        await self._admin.stop()
 
-    def _spawn(self, what: str, work: Any) -> None:
+    def _spawn(self, what: str, work: Coroutine[Any, Any, None]) -> None:
         self._tasks.append(asyncio.create_task(guarded(what, work)))
 
-    def _working(self) -> list[int]:
-        return [partition for partition, shard in self.by_partition.items() if shard.phase is Phase.WORKING]
-
-    # Partitions come and go
+    # What Faust calls
 
     async def on_revoked(self) -> None:
-        """Commit what is applied, and apply no more until partitions are assigned anew."""
-        # What was read or asked for before is of no more use.
-        self._generation = NO_GENERATION
-        for shard in self.by_partition.values():
-            shard.suspend()
-        await asyncio.gather(*(self._commit(partition) for partition in self.by_partition))
+        """Commit what is applied, and apply nothing until the next assignment."""
+        await self._partitions.revoke()
 
     async def on_assigned(self, partitions: Iterable[int], generation: int) -> None:
-        """Take over `partitions`, each locked against its former owner; those that stay keep their rows."""
-        mine = set(partitions)
-        for partition in set(self.by_partition) - mine:
-            await self._drop(partition)
-        for partition in mine - set(self.by_partition):
-            self._add(partition)
-        await asyncio.gather(*(self._committers[partition].fence() for partition in mine))
-        self._changelog_ends = await self._ends.ends(
-            [(topic, partition) for topic in self._tables for partition in mine]
-        )
-        for partition in mine:
-            self.by_partition[partition].restore_total = sum(
-                self._changelog_ends[topic, partition] for topic in self._tables
-            )
-        self._paused.clear()
-        # Until all rows are here, collecting garbage would go through more and more of them, to find none.
+        """Take over `partitions`, fencing the former owner of each; those that stay keep their rows."""
+        await self._partitions.assign(partitions, generation)
+        self._intake.reset()
+        # While rows are restored, the collector would go through more and more of them, to find no garbage.
         gc.disable()
-        self._generation = generation
-        self.is_assigned = True
-        log.info("partitions %s are this worker's, in generation %d", sorted(mine), generation)
-
-    def _add(self, partition: int) -> None:
-        settings = self.settings
-        self.by_partition[partition] = Shard(
-            partition,
-            partitions=settings.partitions,
-            prices=self.prices,
-            switches=self.switches,
-            retention_ms=settings.retention_h * HOUR_MS,
-            patience_s=PATIENCE_S[settings.clock],
-        )
-        self._committers[partition] = Committer(
-            partition,
-            app_id=settings.app_id,
-            client_options=self._options,
-            topic=settings.topic,
-            changelog=self.changelog,
-        )
-        self._commit_loops[partition] = asyncio.create_task(
-            guarded(f"committing partition {partition}", self._commit_forever(partition))
-        )
-
-    async def _drop(self, partition: int) -> None:
-        await ended([self._commit_loops.pop(partition)])
-        await self._committers.pop(partition).close()
-        del self.by_partition[partition]
 
     async def activate(self, generation: int) -> None:
-        """The changelogs are read: work. Only where this is still the latest assignment, and they really are."""
-        partitions = sorted(self.by_partition)
-        if generation != self._generation:
-            return
-        for partition in partitions:
-            for topic in self._tables:
-                if self.restored_to(topic, partition) < self._changelog_ends[topic, partition] - 1:
-                    log.warning("%s partition %d is not yet restored; waiting on", topic, partition)
-                    return
-        for shard in self.shards():
-            for _ in shard.unpack():
-                await asyncio.sleep(0)
-        names = {self.settings.topic(topic): topic for topic in INPUTS}
-        asked = [(name, partition) for name in names for partition in partitions]
-        beginnings = await self._ends.beginnings(asked) if asked else {}
-        if generation != self._generation:
-            return
-        positions: dict[tuple[str, int], int] = {}
-        for partition in partitions:
-            shard = self.by_partition[partition]
-            shard.start({topic: beginnings[name, partition] for name, topic in names.items()})
-            shard.merge.reach(PRICES.name, self.price_reader.position)
-            positions |= {(name, partition): shard.merge.queues[topic].fetched for name, topic in names.items()}
-        # Faust seeks only where something was committed; elsewhere, what a rebalance cut short would be skipped.
-        if positions:
-            await self._seek(positions)
-        # What was restored stays: collecting garbage need not look at it again and again.
-        gc.freeze()
-        gc.enable()
-        log.info("partitions %s are at work", partitions)
+        """Start to work, where `generation` is still in force and the changelogs are read to their ends."""
+        if await self._partitions.activate(generation):
+            await self._intake.start()
+            # Restored rows stay; the collector need not go through them again.
+            gc.freeze()
+            gc.enable()
 
-    # Rows
+    def feed(self, message: Any) -> None:
+        """Queue what was read of an input. Raises `LostRecordsError` where records are missing for good."""
+        self._intake.feed((message.topic, message.partition), message.value)
+
+    def restore(self, message: Any) -> None:
+        """Restore what was read of a changelog. Ends the process where records are missing or can't be read."""
+        self._partitions.restore((message.topic, message.partition), message.value)
+
+    def restored_to(self, changelog: str, partition: int) -> int:
+        """Give the last offset of a changelog that is in memory; -1 when none is."""
+        return self._changelogs.restored_to((changelog, partition))
 
     def changelog(self, table: str) -> str:
         """Give the full name of a table's changelog, which is Faust's name for it."""
-        return f"{self.settings.app_id}-{table}-changelog"
-
-    def restored_to(self, changelog: str, partition: int) -> int:
-        """Up to which offset of a changelog the rows are in memory; -1: none."""
-        committer = self._committers.get(partition)
-        return -1 if committer is None else committer.restored_to.get(self._tables[changelog], -1)
-
-    def restore(self, message: Any) -> None:
-        """Take what was read of a changelog. What is missing, or can't be read, ends the process."""
-        shard = self.by_partition.get(message.partition)
-        if shard is None or message.generation_id != self._generation:
-            return
-        fetch: Fetch = message.value
-        table = self._tables[message.topic]
-        known = self.restored_to(message.topic, message.partition)
-        if known >= 0 and fetch.start > known + 1:
-            end_process(f"{message.topic} partition {message.partition}: read from {fetch.start}, but {known} was last")
-        try:
-            for record in fetch.records:
-                if record.offset > known:
-                    shard.restore(table, record.key or b"", record.value)
-        except Exception as error:  # noqa: BLE001 - Faust would log it and go on without the rows
-            end_process(f"{message.topic} partition {message.partition} can't be restored: {error!r}", error=error)
-        self._committers[message.partition].restored_to[table] = max(known, fetch.end - 1)
-
-    async def _tell_progress(self) -> None:
-        read_before, done_before, still_s = 0, 0, 0.0
-        while True:
-            await asyncio.sleep(_PROGRESS_S)
-            restoring = [shard for shard in self.by_partition.values() if not shard.ready]
-            read = sum(shard.restored_rows for shard in restoring)
-            done = read + sum(shard.unpacked_rows for shard in restoring)
-            still_s = still_s + _PROGRESS_S if restoring and done == done_before else 0.0
-            done_before = done
-            if still_s >= STUCK_S:
-                partitions = [shard.partition for shard in restoring]
-                end_process(f"partitions {partitions} are not restored, and nothing was read for {still_s:g} s")
-            if total := sum(shard.restore_total or 0 for shard in restoring):
-                log.info(
-                    "restoring %d partitions: %d of %d changelog offsets, %d/s",
-                    *(len(restoring), read, total, max(0, read - read_before) / _PROGRESS_S),
-                )
-            read_before = read
-
-    # Records in
-
-    def feed(self, message: Any) -> None:
-        """Queue what was read of an input. What a rebalance has overtaken is left out: it is read again."""
-        shard = self.by_partition.get(message.partition)
-        if shard is None or shard.phase is not Phase.WORKING or message.generation_id != self._generation:
-            return
-        fetch: Fetch = message.value
-        topic = without_namespace(message.topic, self.settings.namespace)
-        try:
-            shard.merge.feed(topic, fetch.records, fetch.start, fetch.end, self._asked)
-        except LostRecordsError as error:
-            self._seek_back((message.topic, message.partition), shard.merge.queues[topic].fetched, error)
-            return
-        if self._is_full(shard.merge.queues[topic]):
-            self._paused.add((topic, message.partition))
-            self._pause(message.topic, message.partition)
-        self._work.set()
-
-    def _seek_back(self, place: tuple[str, int], at: int, error: LostRecordsError) -> None:
-        """Have an input read again from `at`: around a rebalance, what was fetched may get lost on its way here.
-
-        Raises `error` when that was tried often enough.
-        """
-        if place in self._seeking:
-            return
-        before, times = self._read_again.get(place, (at, 0))
-        times = times + 1 if before == at else 1
-        if times > MAX_READ_AGAIN:
-            raise error
-        self._read_again[place] = at, times
-        log.warning("%s partition %d: %s; reading from there again", *place, error)
-        self._seeking[place] = asyncio.create_task(guarded(f"seeking {place}", self._seek_to(place, at)))
-
-    async def _seek_to(self, place: tuple[str, int], at: int) -> None:
-        generation = self._generation
-        try:
-            await self._seek({place: at})
-        except Exception:
-            # A rebalance has taken the partition away meanwhile, or seeks by itself.
-            if generation == self._generation:
-                raise
-        finally:
-            del self._seeking[place]
-
-    @staticmethod
-    def _is_full(queue: Queue) -> bool:
-        return queue.size > MAX_QUEUED_RECORDS or queue.size_bytes > MAX_QUEUED_BYTES
-
-    async def _pump(self) -> None:
-        """Apply whatever may be applied, a slice of each shard in turn."""
-        last_s = time.monotonic()
-        while True:
-            await happens(self._work, _PATIENCE_STEP_S if self._wakes_at() else None)
-            self._work.clear()
-            now_s = time.monotonic()
-            # Patience is with others: time that this worker was busy doesn't count.
-            self._waited_s += min(now_s - last_s, _PATIENCE_STEP_S)
-            last_s = now_s
-            for partition, shard in list(self.by_partition.items()):
-                self._advance(partition, shard)
-            await asyncio.sleep(0)
-
-    def _wakes_at(self) -> bool:
-        return any(shard.merge.wake_at_s is not None for shard in self.by_partition.values())
-
-    def _advance(self, partition: int, shard: Shard) -> None:
-        applied = shard.advance(self._waited_s, SLICE_RECORDS)
-        self.records_applied += applied
-        if applied:
-            self._work.set()
-        if shard.is_full:
-            self._committers[partition].urgent.set()
-        if shard.merge.waits_for == "?":
-            self._question.set()
-        for topic, of in [paused for paused in self._paused if paused[1] == partition]:
-            queue = shard.merge.queues[topic]
-            if queue.size < MAX_QUEUED_RECORDS // 2 and queue.size_bytes < MAX_QUEUED_BYTES // 2:
-                self._paused.discard((topic, of))
-                self._resume(self.settings.topic(topic), of)
-
-    async def _ask(self) -> None:
-        """Ask where the inputs of all shards, and the prices, end: one question serves all that was read before it."""
-        names = {self.settings.topic(topic): topic for topic in INPUTS}
-        prices = self.settings.topic(PRICES.name)
-        while True:
-            await self._question.wait()
-            self._question.clear()
-            partitions = self._working()
-            asked = [(name, partition) for name in names for partition in partitions]
-            self._asked += 1
-            number, generation = self._asked, self._generation
-            try:
-                ends = await self._ends.ends([*asked, (prices, 0)])
-            except KafkaError as error:
-                log.warning("where the inputs end can't be asked (%r); asking again", error)
-                await asyncio.sleep(_RETRY_S)
-                self._question.set()
-                continue
-            if generation != self._generation:
-                continue
-            for partition in partitions:
-                known = {topic: ends[name, partition] for name, topic in names.items()}
-                self.by_partition[partition].merge.know_ends({PRICES.name: ends[prices, 0], **known}, number)
-            self._work.set()
-
-    async def _keep_prices(self) -> None:
-        while True:
-            if await self.price_reader.read():
-                for shard in self.by_partition.values():
-                    shard.merge.reach(PRICES.name, self.price_reader.position)
-                self._work.set()
-
-    # Commits out
-
-    async def _commit_forever(self, partition: int) -> None:
-        interval_s = self.settings.commit_interval_ms / 1_000
-        urgent = self._committers[partition].urgent
-        while True:
-            await happens(urgent, interval_s)
-            urgent.clear()
-            await self._commit(partition)
-
-    async def _commit(self, partition: int) -> None:
-        """Commit what a shard has applied. A commit that fails ends the process: a restart is the recovery."""
-        shard, committer = self.by_partition[partition], self._committers[partition]
-        async with committer.lock, self._commits_at_once:
-            commit = shard.drain()
-            if commit is None:
-                return
-            started_s = time.monotonic()
-            try:
-                await committer.commit(commit)
-            except FENCED as error:
-                end_process(f"partition {partition} was taken over by another worker", EXIT_FENCED, error)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the transaction did not happen
-                end_process(f"partition {partition} can't be committed: {error!r}", error=error)
-        for tell in self.on_committed:
-            tell(shard, commit, time.monotonic() - started_s)
-        for note in commit.notes:
-            words = ", ".join(f"{name}={value}" for name, value in note.fields.items())
-            log.log(_LEVELS.get(note.level, logging.INFO), "%s: %s", note.event, words)
-        self._work.set()
+        return self._changelogs.name(table)

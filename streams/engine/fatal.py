@@ -1,6 +1,6 @@
-"""The worker's last words. A fault ends the process at once: a restart goes on from what was committed.
+"""Ending the process. A fault ends it at once; a restart continues from what was committed.
 
-Faust logs and goes on after many an exception; nothing that could skip a record is left to that.
+Faust logs many exceptions and continues. An exception that could skip a record must not reach it.
 """
 
 import logging
@@ -10,33 +10,33 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, NoReturn
 
 EXIT_FAULT: Final = 70
-"""Exit code after a fault of ours, or of the cluster: EX_SOFTWARE of sysexits.h."""
+"""Exit code after a fault of this program or of the cluster: EX_SOFTWARE of sysexits.h."""
 
 EXIT_FENCED: Final = 75
-"""Exit code when another worker has taken over a partition: EX_TEMPFAIL of sysexits.h. A restart is all it takes."""
+"""Exit code after another worker has taken over a partition, to be started again: EX_TEMPFAIL of sysexits.h."""
 
 log = logging.getLogger(__name__)
 
 
 def end_process(reason: str, code: int = EXIT_FAULT, error: BaseException | None = None) -> NoReturn:
-    """Say why, and be gone: no cleaning up that could commit, or hide, anything."""
+    """Log the reason, and exit with `code`, without any clean-up that could commit or hide something."""
     log.critical("%s; exit code %d", reason, code, exc_info=error)
     logging.shutdown()
     os._exit(code)
 
 
 async def guarded(what: str, work: Coroutine[Any, Any, None]) -> None:
-    """Await `work`; an exception that leaves it ends the process, named as `what`."""
+    """Await `work`. An exception that it raises ends the process; the log line starts with `what`."""
     try:
         await work
-    except Exception as error:  # noqa: BLE001 - whatever it is, going on would skip something
+    except Exception as error:  # noqa: BLE001 - to continue after any could skip a record
         end_process(f"{what}: {error!r}", error=error)
 
 
 def leave_within(seconds: float, has_committed: Callable[[], bool]) -> None:
-    """End the process after `seconds` at the latest, whatever a shutdown waits for: a rebalance, a broker that is away.
+    """Exit after `seconds`, if a shutdown still waits then: for a rebalance, or a broker that does not answer.
 
-    With code 0 when all that was applied is committed by then; else as a fault, and a successor applies the rest again.
+    The code is 0 when everything applied is committed. Else it is a fault; the next owner applies the rest again.
     """
 
     def leave() -> None:

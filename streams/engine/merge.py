@@ -1,8 +1,8 @@
-"""Whose turn it is: one partition's records of all its topics, in the order of the contract.
+"""The order in which one partition's records are applied, across its topics (contract, "In").
 
-The record applied next has the smallest (timestamp, rank) among the topics' heads; within a topic the offset decides.
-A topic with nothing queued has no head, so before anything is applied it must be known to have been read to its end:
-its end offset is asked for after the record whose turn it would be was read, and all before that end is waited for.
+The record applied next has the smallest (timestamp, rank) among the heads of the topics' queues; within a topic the
+offset decides. An empty queue has no head, so before a record is applied its topic must be known to have been read to
+its end: the end offsets are asked for after the record was read, and everything before them is waited for.
 """
 
 from bisect import bisect_left, bisect_right
@@ -13,6 +13,10 @@ from typing import Any, Final, NamedTuple, Protocol
 
 NEVER: Final = -1
 """A timestamp before all others."""
+
+MAX_QUEUED_RECORDS: Final = 10_000
+MAX_QUEUED_BYTES: Final = 8 * 1024 * 1024
+"""A queue with more than this is full; it has room again below half of both."""
 
 
 class Record(Protocol):
@@ -40,7 +44,7 @@ class Record(Protocol):
 
 
 class Batch:
-    """Consecutive records of one topic. `items` are their decoded values, once someone has decoded them."""
+    """Consecutive records of one topic. `items` are their decoded values; None until they are decoded."""
 
     __slots__ = ("asked", "at", "is_rising", "items", "plain", "records", "size_bytes", "times")
 
@@ -56,12 +60,15 @@ class Batch:
 
     @property
     def left(self) -> int:
-        """How many records are still to be applied."""
+        """How many records are not yet applied."""
         return len(self.records) - self.at
 
 
 class Run(NamedTuple):
-    """Consecutive records of one topic whose turn it is: those of `batch` in [start, end)."""
+    """Consecutive records of one topic to be applied next: those of `batch` in [start, end).
+
+    `late`: how many of them come after a record of another topic that they should have preceded.
+    """
 
     topic: str
     batch: Batch
@@ -72,11 +79,12 @@ class Run(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Queue:
-    """One topic's records that were read and not yet applied.
+    """One topic's records that were read and are not yet applied.
 
-    `fetched`: everything before this offset was handed over. `end`: an offset known to be, or to have been, the end of
-    the topic. `applied_to`: the offset after the last record applied. `time`: the greatest timestamp applied.
-    `max_run`: how many records a run of it may have.
+    `fetched`: the offset after the last one that was read. `end`: the greatest end offset known. `applied_to`: the
+    offset after the last record applied. `time`: the greatest timestamp applied, in ms. `max_run`: how many records a
+    run may have. `stalled_since_s`: since when records before `end` are waited for; None while none are. `given_up`:
+    the stall timeout is over, and nothing was read since.
     """
 
     topic: str
@@ -94,36 +102,52 @@ class Queue:
 
     @property
     def next_offset(self) -> int:
-        """Where reading must go on after a restart: past markers, too, where nothing is queued before them."""
+        """The offset to commit, from which a restart reads on: past control markers, once nothing is queued."""
         return self.applied_to if self.batches else self.fetched
 
     @property
     def is_behind(self) -> bool:
-        """There is something to come that was there when the end was asked for."""
+        """Whether there are offsets before the known end that were not yet read."""
         return self.fetched < self.end
 
 
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """What a merge waits for: records of `topic`, until `until_s` at the latest; where `topic` is None, end offsets."""
+
+    topic: str | None = None
+    until_s: float | None = None
+
+    @property
+    def is_for_end_offsets(self) -> bool:
+        """Whether the end offsets must be asked for."""
+        return self.topic is None
+
+
+_FOR_END_OFFSETS: Final = Wait()
+
+
 class LostRecordsError(RuntimeError):
-    """Records were handed over that do not follow those before: going on would skip some."""
+    """The records fed do not follow those before them: applying them would skip some."""
 
 
 class Merge:
     """The queues of one partition: of `topics`, each with its rank and the length of its runs.
 
-    `patience_s`: how long a topic that is known to have more, and of which nothing arrives, is waited for.
+    `stall_timeout_s`: how long records of a topic are waited for that are before its end offset and do not arrive.
+    `wait`: why the last call of `next_run` gave nothing; None where nothing was queued, or it gave a run.
     """
 
-    def __init__(self, topics: Iterable[tuple[str, int, int]], *, patience_s: float) -> None:
+    def __init__(self, topics: Iterable[tuple[str, int, int]], *, stall_timeout_s: float) -> None:
         self.queues = {topic: Queue(topic, rank, max_run) for topic, rank, max_run in topics}
-        self.patience_s = patience_s
-        self.waits_for: str | None = None
-        self.wake_at_s: float | None = None
+        self.stall_timeout_s = stall_timeout_s
+        self.wait: Wait | None = None
         self._in_order = sorted(self.queues.values(), key=lambda queue: queue.rank)
         self._answered = 0
 
     def restart(self, positions: dict[str, int], times: dict[str, int]) -> None:
-        """Forget what is queued: reading starts at `positions`, after what was applied up to `times`."""
-        self.waits_for = self.wake_at_s = None
+        """Empty the queues. Reading starts at the offsets `positions`; `times` are the greatest timestamps applied."""
+        self.wait = None
         self._answered = 0
         for queue in self._in_order:
             queue.batches.clear()
@@ -134,11 +158,11 @@ class Merge:
             queue.given_up = False
 
     def feed(self, topic: str, records: Sequence[Record], start: int, end: int, asked: int) -> None:
-        """Take what was read of `topic` from offset `start` up to `end`; `records` may be fewer, or none.
+        """Queue the records read of `topic` in the offsets [start, end); control markers leave gaps in these.
 
-        `asked` counts the questions for end offsets sent so far: only a later one's answer says what was there when
-        these records were read. What was handed over before is left out; raises `LostRecordsError` where some is
-        missing.
+        `asked` is how many requests for end offsets were sent so far: only the answer to a later one covers what was
+        in the other topics when these records were read. Offsets fed before are left out. Raises `LostRecordsError`
+        where `start` is beyond the next offset.
         """
         queue = self.queues[topic]
         if start > queue.fetched:
@@ -158,14 +182,14 @@ class Merge:
             queue.size_bytes += batch.size_bytes
 
     def know_ends(self, ends: dict[str, int], asked: int) -> None:
-        """Take the answer to question number `asked`: where each topic ended."""
+        """Take the end offset of each topic: the answer to request number `asked`."""
         self._answered = max(self._answered, asked)
         for topic, end in ends.items():
             queue = self.queues[topic]
             queue.end = max(queue.end, end)
 
     def reach(self, topic: str, offset: int) -> None:
-        """Say that `topic`, which is read elsewhere, was read up to `offset`."""
+        """Note that `topic`, whose records are applied elsewhere, was read up to `offset`."""
         queue = self.queues[topic]
         if offset > queue.fetched:
             queue.fetched = offset
@@ -173,11 +197,11 @@ class Merge:
             queue.given_up = False
 
     def next_run(self, now_s: float) -> Run | None:
-        """Take the next run off its queue; None when there is nothing, or it must wait.
+        """Take the next run off its queue; None when nothing is queued, or `wait` says what must come first.
 
-        `waits_for` then names the topic (or, as `?`, the answer) it waits for, and `wake_at_s` when patience ends.
+        `now_s`: seconds of any monotonic clock; it measures stall timeouts.
         """
-        self.waits_for = self.wake_at_s = None
+        self.wait = None
         head: Queue | None = None
         head_time = other_time = other_rank = 0
         has_other = False
@@ -205,30 +229,27 @@ class Merge:
         return self._take(head, batch, start, end)
 
     def _must_wait(self, batch: Batch, now_s: float) -> bool:
-        """Whether a topic without a head may still have something that comes before `batch`."""
-        waits = False
+        """Set `wait` where a topic with an empty queue may still have a record that comes before `batch`."""
         for queue in self._in_order:
             if queue.batches:
                 continue
             if batch.asked >= self._answered:
-                self.waits_for = "?"
+                self.wait = _FOR_END_OFFSETS
                 return True
             if not queue.is_behind or queue.given_up:
                 continue
             if queue.stalled_since_s is None:
                 queue.stalled_since_s = now_s
-            patience_ends_s = queue.stalled_since_s + self.patience_s
-            if now_s >= patience_ends_s:
+            until_s = queue.stalled_since_s + self.stall_timeout_s
+            if now_s >= until_s:
                 queue.given_up = True
-                continue
-            waits = True
-            if self.wake_at_s is None or patience_ends_s < self.wake_at_s:
-                self.waits_for, self.wake_at_s = queue.topic, patience_ends_s
-        return waits
+            elif self.wait is None or until_s < (self.wait.until_s or 0.0):
+                self.wait = Wait(queue.topic, until_s)
+        return self.wait is not None
 
     @staticmethod
     def _run_end(batch: Batch, end: int, other_time: int, *, goes_first: bool) -> int:
-        """Up to where `batch` comes before another topic's head at `other_time`; one record always does."""
+        """Give where `batch` stops to precede another topic's head at `other_time`; its first record always does."""
         if batch.is_rising:
             find = bisect_right if goes_first else bisect_left
             return max(batch.at + 1, find(batch.times, other_time, batch.at, end))
@@ -249,9 +270,9 @@ class Merge:
         return Run(queue.topic, batch, start, end, late)
 
     def _count_late(self, queue: Queue, batch: Batch, start: int, end: int) -> int:
-        """How many come after one of another topic that they should have preceded; moves the topic's time on.
+        """Count records that come after one of another topic that they should have preceded; advance the topic's time.
 
-        What counts is the greatest time so far in a record's own topic: one behind a later one had to wait for it.
+        A record counts with the greatest time so far in its own topic: behind a later one it had to wait for that.
         """
         others = max(
             ((other.time, other.rank) for other in self._in_order if other is not queue and other.time != NEVER),
@@ -266,17 +287,31 @@ class Merge:
             late += (queue.time, queue.rank) < others
         return late
 
+    def fetched(self, topic: str) -> int:
+        """Give the offset from which `topic` is to be read on: the one after the last that was fed."""
+        return self.queues[topic].fetched
+
+    def is_full(self, topic: str) -> bool:
+        """Whether no more of `topic` should be read for now."""
+        queue = self.queues[topic]
+        return queue.size > MAX_QUEUED_RECORDS or queue.size_bytes > MAX_QUEUED_BYTES
+
+    def has_room(self, topic: str) -> bool:
+        """Whether reading of `topic`, paused while its queue was full, should go on: it is at most half full."""
+        queue = self.queues[topic]
+        return queue.size < MAX_QUEUED_RECORDS // 2 and queue.size_bytes < MAX_QUEUED_BYTES // 2
+
     @property
     def lag_records(self) -> int:
-        """How many offsets are known and not applied: of queued records, and of what is still to be read."""
+        """How many offsets are known and not applied: queued records, and those before the end offsets not yet read."""
         return sum(queue.size + max(0, queue.end - queue.fetched) for queue in self._in_order)
 
     @property
     def newest(self) -> int | None:
-        """The greatest time of a queued record, as far as the last of each topic tells; None: nothing is queued."""
+        """The greatest timestamp among the last queued records of the topics, in ms; None when nothing is queued."""
         return max((queue.batches[-1].times[-1] for queue in self._in_order if queue.batches), default=None)
 
     @property
     def as_of(self) -> int:
-        """The greatest time applied."""
+        """The greatest timestamp applied, in ms; `NEVER` before any."""
         return max(queue.time for queue in self._in_order)

@@ -1,18 +1,16 @@
-"""`croesus.prices`, read by every worker from its beginning, before it does anything else (contract, "In")."""
+"""`croesus.prices`: every worker reads all of it before it does anything else, then follows it (contract, "In")."""
 
 import logging
-import time
-from typing import Any, Final
-
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from collections.abc import Sequence
+from typing import Final
 
 from schemas.prices import PriceRemoved
 from schemas.times import is_time
 from streams.billing.prices import PriceRecord, Prices
-from streams.engine.ends import Ends
+from streams.engine.merge import Record
+from streams.engine.ports import Clock, Reader
 from topics.codec import Rejected, decode_prices
 
-_POLL_MS: Final = 100
 _PROGRESS_S: Final = 1.0
 
 log = logging.getLogger(__name__)
@@ -21,50 +19,39 @@ log = logging.getLogger(__name__)
 class PriceReader:
     """Keeps `prices` up to date.
 
-    `position`: everything before this offset is known. `as_of`: the topic's greatest time, in ms, or None. `refused`:
-    how many bad records were ignored.
+    `position`: the offset up to which the topic was read. `as_of`: the greatest timestamp read, in ms; None before
+    any. `refused`: how many bad records were ignored.
     """
 
-    def __init__(self, client_options: dict[str, Any], topic: str, currency: str) -> None:
+    def __init__(self, reader: Reader, clock: Clock, currency: str) -> None:
         self.prices = Prices()
         self.position = 0
         self.as_of: int | None = None
         self.refused = 0
-        self._options = client_options
-        self._partition = TopicPartition(topic, 0)
+        self._reader = reader
+        self._clock = clock
         self._currency = currency
-        self._consumer: Any = None
 
-    async def start(self, ends: Ends) -> None:
-        """Read everything that is there."""
-        self._consumer = AIOKafkaConsumer(
-            **self._options,
-            isolation_level="read_committed",
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-            fetch_max_wait_ms=_POLL_MS,
-        )
-        await self._consumer.start()
-        self._consumer.assign([self._partition])
-        await self._consumer.seek_to_beginning(self._partition)
-        end = (await ends.ends([self._partition]))[self._partition]
-        told_s = time.monotonic()
+    async def start(self) -> None:
+        """Connect, and read every price that is committed. Raises `KafkaError`."""
+        await self._reader.start()
+        end = await self._reader.last_stable_offset()
+        logged_s = self._clock.monotonic_s()
         while self.position < end:
             await self.read()
-            if time.monotonic() >= told_s + _PROGRESS_S:
+            if self._clock.monotonic_s() >= logged_s + _PROGRESS_S:
                 log.info("reading prices: %d of %d", self.position, end)
-                told_s += _PROGRESS_S
+                logged_s += _PROGRESS_S
         log.info("prices of %d profiles are known", len(self.prices.history))
 
     async def read(self) -> bool:
-        """Take what is new; returns whether the position has moved. Waits a moment where nothing is."""
-        found = await self._consumer.getmany(self._partition, timeout_ms=_POLL_MS)
-        for records in found.values():
-            self._learn(records)
-        before, self.position = self.position, await self._consumer.position(self._partition)
-        return self.position > before
+        """Read what is new; returns whether the position has moved. Raises `KafkaError`."""
+        records, position = await self._reader.read()
+        self._learn(records)
+        before, self.position = self.position, position
+        return position > before
 
-    def _learn(self, records: list[Any]) -> None:
+    def _learn(self, records: Sequence[Record]) -> None:
         decoded = decode_prices([(record.key, record.value) for record in records], self._currency)
         for record, price in zip(records, decoded, strict=True):
             if not is_time(record.timestamp):
@@ -79,11 +66,10 @@ class PriceReader:
             amount = None if isinstance(price, PriceRemoved) else price.price
             self.prices.add(price.profile, PriceRecord(record.timestamp, record.offset, amount))
 
-    def _refuse(self, record: Any, error: str, reason: str) -> None:
+    def _refuse(self, record: Record, error: str, reason: str) -> None:
         self.refused += 1
         log.warning("price at offset %d is ignored: %s (%s)", record.offset, error, reason)
 
     async def stop(self) -> None:
         """Disconnect."""
-        if self._consumer is not None:
-            await self._consumer.stop()
+        await self._reader.stop()

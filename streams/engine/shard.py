@@ -114,7 +114,7 @@ class Commit:
 class Shard:
     """One partition: its rows, its place in its inputs, and what waits to be committed.
 
-    `partitions` is how many the installation has; `patience_s` as in `Merge`; `retention_ms` as in `RowStore`.
+    `partitions` is how many the installation has; `stall_timeout_s` as in `Merge`; `retention_ms` as in `RowStore`.
     `restored_rows` of `restore_total` (None: not yet known) changelog records were read back, and `unpacked_rows` rows
     made of them. `counters`: the position's counts as of the last commit, by kind and detail.
     """
@@ -127,7 +127,7 @@ class Shard:
         prices: Prices,
         switches: Switches,
         retention_ms: int,
-        patience_s: float,
+        stall_timeout_s: float,
         max_run_records: int = MAX_RUN_RECORDS,
     ) -> None:
         self.partition = partition
@@ -138,7 +138,7 @@ class Shard:
         self.merge = Merge(
             # A tick may be much work, so each is a run.
             [(spec.name, spec.rank or 0, 1 if spec is CLOCK else max_run_records) for spec in INBOUND],
-            patience_s=patience_s,
+            stall_timeout_s=stall_timeout_s,
         )
         self.position = Position()
         self.phase = Phase.RESTORING
@@ -248,7 +248,7 @@ class Shard:
     def advance(self, now_s: float, max_records: int) -> int:
         """Apply what is queued, as far as it may be applied, to at least `max_records`; returns how many records.
 
-        `now_s` is any clock that only rises; it measures patience. Raises `ShardError`.
+        `now_s`: seconds of any monotonic clock; it measures stall timeouts. Raises `ShardError`.
         """
         applied = 0
         while applied < max_records and not self.is_full and self.phase is Phase.WORKING:

@@ -226,7 +226,7 @@ class ShardDriver:
                 prices=self.prices,
                 switches=self.switches,
                 retention_ms=self.retention_ms,
-                patience_s=2.0,
+                stall_timeout_s=2.0,
                 max_run_records=self.max_run_records,
             )
             for table in {table for table, of in self.log.changelogs if of == partition}:

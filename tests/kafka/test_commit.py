@@ -1,4 +1,4 @@
-"""A partition's transaction on a real broker: whoever has lost the partition is told so, whichever call hears of it."""
+"""A partition's transactions on a real broker. The former owner is fenced, whichever of its calls fails first."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from aiokafka.errors import IllegalOperation, InvalidProducerIdMapping, KafkaError
+from aiokafka.errors import IllegalOperation, InvalidProducerIdMapping, KafkaError, ProducerFenced
 
-from streams.engine.commit import FENCED, Committer
+from streams.engine.clock import SystemClock
+from streams.engine.commit import Committer
+from streams.engine.kafka import AioKafka
+from streams.engine.ports import FencedError
 from streams.engine.shard import Commit, Outgoing
 from tests.support.workers import Installation
 from topics.catalogue import COMMANDS, RESULTS
@@ -21,6 +24,7 @@ pytestmark = pytest.mark.kafka
 
 NOW_MS = int(time.time() * 1_000)
 COMMIT = Commit(0, outputs=[Outgoing(RESULTS.name, 0, b"acme", b"{}", NOW_MS)], offsets={COMMANDS.name: 1})
+TWO_ROWS = Commit(0, rows={"positions": [(b"a", b"{}"), (b"b", None)]}, offsets={COMMANDS.name: 1})
 
 
 def committer(installation: Installation) -> Committer:
@@ -28,7 +32,8 @@ def committer(installation: Installation) -> Committer:
     return Committer(
         0,
         app_id=settings.app_id,
-        client_options=settings.kafka_client_options(),
+        kafka=AioKafka(settings.kafka_client_options()),
+        clock=SystemClock(),
         topic=settings.topic,
         changelog=installation.changelog,
     )
@@ -43,72 +48,86 @@ async def installation(kafka_bootstrap: str, namespace: str) -> Installation:
 
 @pytest.fixture
 async def fenced(installation: Installation) -> AsyncIterator[Committer]:
-    """One whose partition another has taken over."""
+    """A committer whose partition has another owner."""
     first, second = committer(installation), committer(installation)
     await first.fence()
     await first.commit(COMMIT)
     await second.fence()
     yield first
-    await second.close()
-    await first.close()
-    # Its producer leaves futures behind that nobody asked. What is said of them with a traceback, which Python 3.11
-    # parses code for, is said now and not in the middle of parsing.
+    await second.stop()
+    await first.stop()
+    # Its producer leaves futures with exceptions that nobody retrieves. They are logged with a traceback, for which
+    # Python 3.11 parses code: now, not in the middle of other parsing.
     gc.collect()
 
 
 @pytest.fixture
 async def alone(installation: Installation) -> AsyncIterator[Committer]:
-    """One whose partition nobody else wants."""
+    """A committer that keeps its partition."""
     made = committer(installation)
     await made.fence()
     yield made
-    await made.close()
+    await made.stop()
 
 
-async def test_what_is_locked_out_is_told_so(fenced: Committer, installation: Installation) -> None:
-    with pytest.raises(FENCED):
+def client(committer: Committer) -> Any:
+    """Give aiokafka's producer."""
+    producer: Any = committer._producer
+    return producer._client
+
+
+async def test_a_former_owner_is_fenced(fenced: Committer, installation: Installation) -> None:
+    with pytest.raises(FencedError):
         await fenced.commit(COMMIT)
     assert len(await installation.read(RESULTS.name)) == 1
 
 
-async def test_also_when_the_producer_has_heard_of_it_before_the_next_call(
+async def test_also_when_its_producer_learns_it_before_the_next_call(
     fenced: Committer, installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    producer: Any = fenced._producer
+    producer = client(fenced)
 
-    async def until_heard(_topic: str) -> None:
-        with pytest.raises(FENCED):
+    async def until_fenced(_topic: str) -> None:
+        with pytest.raises(ProducerFenced):
             await producer._txn_manager.wait_for_transaction_end()
 
-    monkeypatch.setattr(producer.client, "_wait_on_metadata", until_heard)
-    with pytest.raises(FENCED) as told:
+    monkeypatch.setattr(producer.client, "_wait_on_metadata", until_fenced)
+    with pytest.raises(FencedError) as raised:
         await fenced.commit(COMMIT)
-    # The call itself knows only this.
-    assert isinstance(told.value.__cause__, IllegalOperation)
+    # The call itself fails with this alone.
+    assert isinstance(raised.value.__cause__, IllegalOperation)
     assert len(await installation.read(RESULTS.name)) == 1
 
 
-async def test_also_when_the_producer_wraps_it(alone: Committer, monkeypatch: pytest.MonkeyPatch) -> None:
-    producer: Any = alone._producer
+async def test_also_when_its_producer_wraps_the_error(alone: Committer, monkeypatch: pytest.MonkeyPatch) -> None:
+    producer = client(alone)
 
-    async def forgotten(_topic: str) -> None:
-        # A broker forgets a transactional id that was not heard of for days.
+    async def expired(_topic: str) -> None:
+        # A broker forgets a transactional id that is not used for days.
         error = KafkaError("Unexpected error during batch delivery")
         error.__cause__ = InvalidProducerIdMapping()
         producer._txn_manager.fatal_error(error)
 
-    monkeypatch.setattr(producer.client, "_wait_on_metadata", forgotten)
-    with pytest.raises(InvalidProducerIdMapping):
+    monkeypatch.setattr(producer.client, "_wait_on_metadata", expired)
+    with pytest.raises(FencedError, match="InvalidProducerIdMapping"):
         await alone.commit(COMMIT)
 
 
-async def test_another_error_stays_what_it_is(alone: Committer, monkeypatch: pytest.MonkeyPatch) -> None:
-    producer: Any = alone._producer
-
+async def test_another_error_is_raised_as_it_is(alone: Committer, monkeypatch: pytest.MonkeyPatch) -> None:
     async def lost(_topic: str) -> None:
         msg = "no route"
         raise OSError(msg)
 
-    monkeypatch.setattr(producer.client, "_wait_on_metadata", lost)
+    monkeypatch.setattr(client(alone).client, "_wait_on_metadata", lost)
     with pytest.raises(OSError, match="no route"):
         await alone.commit(COMMIT)
+
+
+async def test_the_last_offset_of_a_changelog_is_its_commit_marker(
+    alone: Committer, installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changelog = installation.settings.topic(RESULTS.name)  # a topic that is there
+    monkeypatch.setattr(alone, "_changelog", lambda _table: changelog)
+    assert await alone.commit(TWO_ROWS) == {"positions": 2}
+    assert await installation.ends([(changelog, 0)]) == {(changelog, 0): 3}
+    assert await alone.commit(TWO_ROWS) == {"positions": 5}

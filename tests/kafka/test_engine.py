@@ -15,9 +15,10 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from sim.fleet import timeline
-from streams.engine import clock
-from streams.engine.clock import WallClock
+from streams.engine import ticks as engine_ticks
+from streams.engine.clock import SystemClock
 from streams.engine.fatal import EXIT_FAULT
+from streams.engine.kafka import AioKafka
 from streams.engine.position import decode_position
 from streams.engine.shard import REROUTED
 from streams.replay.driver import ShardDriver
@@ -451,12 +452,13 @@ async def test_the_wall_clock_writes_a_tick_to_each_partition_of_its_worker(
 ) -> None:
     installation = Installation(kafka_bootstrap, namespace, partitions=4)
     await installation.provision()
-    monkeypatch.setattr(clock, "next_tick_ms", lambda now_ms: now_ms + 50)
+    monkeypatch.setattr(engine_ticks, "next_tick_ms", lambda now_ms: now_ms + 50)
     settings = installation.settings
-    wall = WallClock(settings.kafka_client_options(), settings.topic(CLOCK.name), lambda: [1, 3])
+    producer = AioKafka(settings.kafka_client_options()).producer()
+    writer = engine_ticks.TickWriter(producer, SystemClock(), settings.topic(CLOCK.name), lambda: [1, 3])
     before_ms = int(time.time() * 1_000)
-    await wall.start()
-    work = asyncio.create_task(wall.run())
+    await writer.start()
+    work = asyncio.create_task(writer.run())
     try:
         async with asyncio.timeout(30):
             while len(found := await installation.read(CLOCK.name)) < 6:  # noqa: ASYNC110 - it is on a broker
@@ -464,7 +466,7 @@ async def test_the_wall_clock_writes_a_tick_to_each_partition_of_its_worker(
     finally:
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
-        await wall.stop()
+        await writer.stop()
     assert {record.partition for record in found} == {1, 3}
     assert {(record.key, record.value) for record in found} == {(None, TICK)}
     assert all(before_ms <= record.timestamp <= time.time() * 1_000 for record in found)

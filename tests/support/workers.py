@@ -18,7 +18,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
-from streams.engine.ends import Ends
+from streams.engine.kafka import AioKafka
 from streams.settings import Settings
 from tools.console import ROOT
 from tools.leftovers import session_folder
@@ -173,10 +173,10 @@ class Installation:
 
     async def ends(self, tps: list[Any]) -> dict[Any, int]:
         """Where partitions end, transactions included whose markers are still on their way."""
-        broker = Ends({"bootstrap_servers": self.bootstrap}, "test")
+        broker = AioKafka({"bootstrap_servers": self.bootstrap}).admin("test")
         await broker.start()
         try:
-            found = await broker.ends(tps)
+            found = await broker.end_offsets(tps)
         finally:
             await broker.stop()
         return {tp: found[tp] for tp in tps}

@@ -4,7 +4,7 @@ import pytest
 
 from bench.bench import restoring_s
 from bench.child import BenchError, complaint
-from streams.engine import engine
+from streams.engine import intake, partitions
 
 ASSIGNED = "[2026-11-29 20:10:40,711] [686] [INFO] partitions [0, 1] are this worker's, in generation {}"
 AT_WORK = "[2026-11-29 20:10:43,499] [686] [INFO] partitions [0, 1] are at work"
@@ -30,7 +30,7 @@ def test_a_log_that_does_not_tell_is_refused(log: str) -> None:
 
 
 def test_the_words_of_the_engine_are_those_looked_for() -> None:
-    source = inspect.getsource(engine)
+    source = inspect.getsource(partitions) + inspect.getsource(intake)
     assert "are this worker's, in generation" in source
     assert "are at work" in source
 

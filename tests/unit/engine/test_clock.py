@@ -1,24 +1,55 @@
-"""Ticks of the wall clock: 2 s after each minute starts."""
+"""Waiting for an event ends with the event, the timeout or a cancellation, whichever is first."""
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from streams.engine.clock import next_tick_ms
+from streams.engine.clock import SystemClock
 
-T0 = 1_764_417_600_000  # a whole minute
+TURNS = 20
+"""Of the event loop: more than anything here takes to notice what it waits for."""
+
+CLOCK = SystemClock()
 
 
-@pytest.mark.parametrize(
-    ("now_ms", "due_ms"),
-    [
-        (T0, T0 + 2_000),
-        (T0 + 1_999, T0 + 2_000),
-        (T0 + 2_000, T0 + 62_000),
-        (T0 + 2_001, T0 + 62_000),
-        (T0 + 59_999, T0 + 62_000),
-        (T0 + 60_000, T0 + 62_000),
-    ],
-)
-def test_the_next_tick_is_two_seconds_into_a_minute(now_ms: int, due_ms: int) -> None:
-    assert next_tick_ms(now_ms) == due_ms
+async def turns(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("timeout_s", [None, 60.0])
+async def test_an_event_that_is_set_ends_the_wait(timeout_s: float | None) -> None:
+    event = asyncio.Event()
+    waiting = asyncio.create_task(CLOCK.wait(event, timeout_s))
+    await turns(TURNS)
+    assert not waiting.done()
+    event.set()
+    await turns(TURNS)
+    assert waiting.done()
+
+
+async def test_the_timeout_ends_the_wait() -> None:
+    event = asyncio.Event()
+    await CLOCK.wait(event, 0.0)
+    assert not event.is_set()
+
+
+@pytest.mark.parametrize("timeout_s", [None, 60.0])
+@pytest.mark.parametrize("after", range(8))
+async def test_a_cancellation_is_not_lost_to_the_event_that_comes_with_it(timeout_s: float | None, after: int) -> None:
+    event = asyncio.Event()
+
+    async def forever() -> None:
+        while True:
+            await CLOCK.wait(event, timeout_s)
+            event.clear()
+
+    task = asyncio.create_task(forever())
+    await turns(TURNS)
+    event.set()
+    await turns(after)
+    task.cancel()
+    await turns(TURNS)
+    assert task.cancelled()

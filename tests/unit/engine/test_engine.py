@@ -1,104 +1,195 @@
-"""What the engine does with what Faust hands it, where no broker can be made to behave so."""
+"""The engine as Faust drives it, on a cluster in memory: from the assignment of a partition to its next owner."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
+import json
+import sys
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from streams.engine.engine import MAX_READ_AGAIN, NO_GENERATION, Engine
+from streams.engine.engine import Engine
+from streams.engine.fatal import EXIT_FENCED
 from streams.engine.merge import LostRecordsError
-from streams.engine.shard import INPUTS
+from streams.engine.position import TABLE
+from streams.engine.shard import INPUTS, Phase
+from streams.engine.table import TABLES
 from streams.engine.transport import Fetch
 from streams.settings import Settings
-from topics.catalogue import HEARTBEATS
+from tests.unit.engine.fakes import FakeClock, FakeConsumer, FakeKafka, ProcessEndedError, Written, settle
+from topics.catalogue import CLOCK, DEAD_LETTERS, HEARTBEATS, PRICES
 
-GENERATION = 3
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from streams.engine.merge import Record
+    from streams.engine.shard import Commit, Shard
+
+ENVIRON = {"OBOL_PARTITIONS": "1", "OBOL_NAMESPACE": "dev", "OBOL_CLOCK": "log", "OBOL_ADVERTISED_URL": "http://a:1"}
+BEATS = (f"dev.{HEARTBEATS.name}", 0)
+LETTERS = (f"dev.{DEAD_LETTERS.name}", 0)
+POSITIONS = (f"dev.obol-{TABLE}-changelog", 0)
 
 
-class Wired:
-    """An engine that has partition 0, with a consumer that only notes where it is to read from."""
+class Worker:
+    """An engine, and what Faust does for it: it reads the logs of the cluster and hands over what it read."""
 
-    def __init__(self) -> None:
-        self.sought: list[dict[tuple[str, int], int]] = []
+    def __init__(self, kafka: FakeKafka, clock: FakeClock) -> None:
+        self.kafka, self.clock, self.consumer = kafka, clock, FakeConsumer()
         self.engine = Engine(
-            Settings.from_env({"OBOL_PARTITIONS": "1"}),
-            owner=lambda _partition: None,
-            seek=self.seek,
-            pause=lambda _topic, _partition: None,
-            resume=lambda _topic, _partition: None,
+            Settings.from_env(ENVIRON),
+            owner=lambda partition: f"http://owner-of-{partition}",
+            consumer=self.consumer,
+            kafka=kafka,
+            clock=clock,
         )
-        self.engine._add(0)
-        self.engine._generation = GENERATION
-        self.engine.by_partition[0].start(dict.fromkeys(INPUTS, 0))
+        self.committed: list[tuple[int, dict[str, int], float]] = []
+        self.engine.on_committed.append(self.note)
 
-    async def seek(self, positions: dict[tuple[str, int], int]) -> None:
-        self.sought.append(positions)
+    def note(self, shard: Shard, commit: Commit, seconds: float) -> None:
+        self.committed.append((shard.partition, commit.offsets, seconds))
 
-    def hand_over(self, start: int, end: int) -> None:
-        """Feed what was read of the heartbeats from `start` to `end`: markers alone, which take offsets too."""
-        fetch = Fetch([], start, end, GENERATION)
-        message: Any = SimpleNamespace(topic=HEARTBEATS.name, partition=0, generation_id=GENERATION, value=fetch)
-        self.engine.feed(message)
+    def message(self, partition: tuple[str, int], start: int, generation: int) -> Any:
+        log = self.kafka.logs[partition]
+        records: list[Record] = [record for record in log[start:] if record.timestamp >= 0]
+        fetch = Fetch(records, start, len(log), generation)
+        return SimpleNamespace(topic=partition[0], partition=partition[1], generation_id=generation, value=fetch)
 
-    async def feed(self, start: int, end: int) -> None:
-        """Hand over what was read, and let what comes of it happen."""
-        self.hand_over(start, end)
-        for _ in range(5):
-            await asyncio.sleep(0)
+    async def take_over(self, generation: int) -> None:
+        """Be assigned partition 0, restore what is not in memory, and work."""
+        await self.engine.on_assigned([0], generation)
+        for table in TABLES:
+            changelog = (self.engine.changelog(table), 0)
+            known = self.engine.restored_to(*changelog)
+            if self.kafka.logs[changelog]:
+                self.engine.restore(self.message(changelog, known + 1, generation))
+        await self.engine.activate(generation)
 
-    @property
-    def fetched(self) -> int:
-        return self.engine.by_partition[0].merge.queues[HEARTBEATS.name].fetched
+    async def read_beats(self, start: int, generation: int) -> None:
+        """Hand over the heartbeats from `start` on, and let time pass until they are committed."""
+        self.engine.feed(self.message(BEATS, start, generation))
+        await self.clock.advance(1.0)
+
+
+@pytest.fixture(autouse=True)
+def _interpreter_as_before() -> Iterator[None]:
+    """The engine tunes the interpreter that it runs in."""
+    before, thresholds = sys.getswitchinterval(), gc.get_threshold()
+    yield
+    sys.setswitchinterval(before)
+    gc.set_threshold(*thresholds)
+    gc.unfreeze()
+    gc.enable()
 
 
 @pytest.fixture
-async def wired() -> Wired:
-    return Wired()
+def kafka() -> FakeKafka:
+    made = FakeKafka()
+    made.logs[BEATS] = [Written(at, 1_000 + at, None, b"{") for at in range(3)]
+    return made
 
 
-async def test_what_got_lost_on_its_way_is_read_again(wired: Wired) -> None:
-    await wired.feed(0, 10)
-    await wired.feed(20, 30)
-    assert (wired.fetched, wired.sought) == (10, [{(HEARTBEATS.name, 0): 10}])
-    await wired.feed(10, 20)
-    await wired.feed(20, 30)
-    assert wired.fetched == 30
-    assert len(wired.sought) == 1
+async def test_bad_heartbeats_become_dead_letters_in_one_commit(kafka: FakeKafka) -> None:
+    worker = Worker(kafka, FakeClock())
+    await worker.engine.start()
+    await worker.take_over(1)
+    await worker.read_beats(0, 1)
+    assert [json.loads(record.value or b"")["offset"] for record in kafka.records(LETTERS)] == [0, 1, 2]
+    assert kafka.offsets == {BEATS: 3}
+    assert worker.committed == [(0, {HEARTBEATS.name: 3}, 0.0)]
+    assert worker.engine.records_applied == 3
+    assert worker.engine.restored_to(*POSITIONS) == 1
+    await worker.engine.stop()
+    assert worker.engine.has_committed_all
 
 
-async def test_what_was_on_its_way_before_the_seek_asks_for_no_other(wired: Wired) -> None:
-    await wired.feed(0, 10)
-    for _ in range(3 * MAX_READ_AGAIN):
-        wired.hand_over(20, 30)
-    await wired.feed(20, 30)
-    assert len(wired.sought) == 1
+async def test_the_next_owner_continues_and_the_former_one_is_fenced(kafka: FakeKafka) -> None:
+    clock = FakeClock()
+    first, second = Worker(kafka, clock), Worker(kafka, clock)
+    await first.engine.start()
+    await first.take_over(1)
+    await first.read_beats(0, 1)
+    await second.engine.start()
+    await second.take_over(2)
+    shard = second.engine.by_partition[0]
+    assert (shard.phase, shard.position.as_of) == (Phase.WORKING, 1_002)
+    (sought,) = second.consumer.sought
+    assert sought == dict.fromkeys([(f"dev.{topic}", 0) for topic in INPUTS], 0) | {BEATS: 3}
+
+    kafka.logs[BEATS] += [Written(at, 1_000 + at, None, b"{") for at in (3, 4)]
+    # The former owner was frozen, and still believes that the partition is its own.
+    first.engine.feed(first.message(BEATS, 3, 1))
+    await settle()
+    with pytest.raises(ProcessEndedError) as ended:
+        await first.engine.on_revoked()
+    assert ended.value.args == ("partition 0 was taken over by another worker", EXIT_FENCED)
+    assert kafka.offsets == {BEATS: 3}
+
+    await second.read_beats(3, 2)
+    assert [json.loads(record.value or b"")["offset"] for record in kafka.records(LETTERS)] == [0, 1, 2, 3, 4]
+    assert kafka.offsets == {BEATS: 5}
+    await second.engine.stop()
 
 
-async def test_what_the_log_has_lost_ends_it(wired: Wired) -> None:
-    await wired.feed(0, 10)
-    for _ in range(MAX_READ_AGAIN):
-        await wired.feed(20, 30)
-    with pytest.raises(LostRecordsError, match="read from offset 20, but 10 is next"):
-        await wired.feed(20, 30)
-    assert len(wired.sought) == MAX_READ_AGAIN
+async def test_a_rebalance_that_keeps_the_partition_loses_and_repeats_nothing(kafka: FakeKafka) -> None:
+    worker = Worker(kafka, FakeClock())
+    await worker.engine.start()
+    await worker.take_over(1)
+    worker.engine.feed(worker.message(BEATS, 0, 1))
+    await settle()
+    await worker.engine.on_revoked()
+    assert kafka.offsets == {BEATS: 3}
+    kafka.logs[BEATS].append(Written(3, 1_003, None, b"{"))
+    await worker.read_beats(3, 1)  # was read before the revocation
+    await worker.take_over(2)
+    assert kafka.offsets == {BEATS: 3}
+    await worker.read_beats(3, 2)
+    assert [json.loads(record.value or b"")["offset"] for record in kafka.records(LETTERS)] == [0, 1, 2, 3]
+    assert worker.engine.by_partition[0].restored_rows == 0
+    await worker.engine.stop()
 
 
-async def test_each_gap_counts_for_itself(wired: Wired) -> None:
-    for lost in range(2 * MAX_READ_AGAIN):
-        await wired.feed(2 * lost + 1, 2 * lost + 2)
-        await wired.feed(2 * lost, 2 * lost + 2)
-    assert wired.fetched == 4 * MAX_READ_AGAIN
+async def test_records_that_stay_lost_raise_an_error_for_the_agent(kafka: FakeKafka) -> None:
+    worker = Worker(kafka, FakeClock())
+    await worker.take_over(1)
+    with pytest.raises(LostRecordsError):  # noqa: PT012 - it takes some attempts
+        for _ in range(10):
+            worker.engine.feed(worker.message(BEATS, 2, 1))
+            await settle()
+    assert worker.consumer.sought[1:] == [{BEATS: 0}] * 5
+    await worker.engine.stop()
 
 
-async def test_a_seek_that_a_rebalance_overtakes_is_none_too_many(wired: Wired) -> None:
-    async def overtaken(_positions: dict[tuple[str, int], int]) -> None:
-        wired.engine._generation = NO_GENERATION
-        msg = "not assigned"
-        raise RuntimeError(msg)
+async def test_a_worker_of_the_wall_clock_writes_ticks_for_its_partitions(kafka: FakeKafka) -> None:
+    worker = Worker(kafka, clock := FakeClock())
+    worker.engine.settings = Settings.from_env(ENVIRON | {"OBOL_CLOCK": "wall"})
+    await worker.engine.start()
+    await clock.advance(2.0)
+    assert kafka.logs[f"dev.{CLOCK.name}", 0] == []
+    await worker.take_over(1)
+    await clock.advance(60.0)
+    assert [record.timestamp for record in kafka.logs[f"dev.{CLOCK.name}", 0]] == [62_000]
+    await worker.engine.stop()
 
-    wired.engine._seek = overtaken
-    await wired.feed(20, 30)
-    assert not wired.engine._seeking
+
+async def test_views_see_what_settings_and_prices_say(kafka: FakeKafka) -> None:
+    value = b'{"profile":"dedicated.h100.1x","price":"1","currency":"JPY"}'
+    kafka.logs[f"dev.{PRICES.name}", 0] = [
+        Written(0, 5_000, b"dedicated.h100.1x", value),
+        Written(1, 6_000, b"dedicated.h100.1x", b"{"),
+    ]
+    engine = Worker(kafka, FakeClock()).engine
+    await engine.start()
+    assert (engine.prices_as_of, engine.prices_refused) == (6_000, 1)
+    assert list(engine.prices.history) == ["dedicated.h100.1x"]
+    assert (engine.partitions, engine.currency, engine.own_url) == (1, "JPY", "http://a:1")
+    assert engine.owner_url(3) == "http://owner-of-3"
+    assert (engine.shards(), engine.is_assigned) == ([], False)
+    await engine.on_assigned([2, 0], 1)
+    assert [shard.partition for shard in engine.shards()] == [0, 2]
+    assert engine.is_assigned
+    await asyncio.sleep(0)
+    await engine.stop()

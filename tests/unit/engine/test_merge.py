@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.engine.merge import NEVER, LostRecordsError, Merge, Run
+from streams.engine.merge import NEVER, LostRecordsError, Merge, Run, Wait
 
 ACCOUNTS, COMMANDS, CLOCK = "accounts", "commands", "clock"
 TOPICS = ((ACCOUNTS, 1, 100), (COMMANDS, 2, 100), (CLOCK, 7, 1))
-PATIENCE_S = 2.0
+STALL_TIMEOUT_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ def records(times: list[int], first: int = 0) -> list[Rec]:
 
 def merge_of(logs: dict[str, list[int]]) -> Merge:
     """All logs read to their ends, and the ends known."""
-    merge = Merge(TOPICS, patience_s=PATIENCE_S)
+    merge = Merge(TOPICS, stall_timeout_s=STALL_TIMEOUT_S)
     for topic, times in logs.items():
         merge.feed(topic, records(times), 0, len(times), asked=0)
     merge.know_ends({topic: len(times) for topic, times in logs.items()}, asked=1)
@@ -93,17 +93,18 @@ def test_a_run_is_no_longer_than_its_topic_allows() -> None:
 
 
 def test_nothing_is_applied_before_the_ends_were_asked_for_after_it_was_read() -> None:
-    merge = Merge(TOPICS, patience_s=PATIENCE_S)
+    merge = Merge(TOPICS, stall_timeout_s=STALL_TIMEOUT_S)
     merge.feed(COMMANDS, records([10]), 0, 1, asked=3)
     merge.know_ends({}, asked=3)
     assert merge.next_run(0.0) is None
-    assert merge.waits_for == "?"
+    assert merge.wait == Wait()
+    assert merge.wait.is_for_end_offsets
     merge.know_ends({}, asked=4)
     assert drained(merge) == [(COMMANDS, 0)]
 
 
 def test_no_answer_is_needed_where_every_topic_has_a_head() -> None:
-    merge = Merge(TOPICS, patience_s=PATIENCE_S)
+    merge = Merge(TOPICS, stall_timeout_s=STALL_TIMEOUT_S)
     for topic, _, _ in TOPICS:
         merge.feed(topic, records([10]), 0, 1, asked=0)
     assert drained(merge) == [(ACCOUNTS, 0)]
@@ -113,7 +114,8 @@ def test_a_topic_that_is_behind_is_waited_for_then_no_longer() -> None:
     merge = merge_of({CLOCK: [10]})
     merge.know_ends({COMMANDS: 1}, asked=2)
     assert merge.next_run(100.0) is None
-    assert (merge.waits_for, merge.wake_at_s) == (COMMANDS, 102.0)
+    assert merge.wait == Wait(COMMANDS, 102.0)
+    assert not merge.wait.is_for_end_offsets
     assert merge.next_run(101.9) is None
     assert drained(merge, 102.0) == [(CLOCK, 0)]
 
@@ -127,7 +129,7 @@ def test_what_arrives_in_time_comes_first() -> None:
     assert drained(merge, 101.0) == [(COMMANDS, 0), (CLOCK, 0)]
 
 
-def test_patience_starts_anew_with_each_arrival() -> None:
+def test_the_stall_timeout_starts_anew_with_each_arrival() -> None:
     merge = merge_of({CLOCK: [10]})
     merge.know_ends({COMMANDS: 2}, asked=2)
     assert merge.next_run(0.0) is None
@@ -135,7 +137,7 @@ def test_patience_starts_anew_with_each_arrival() -> None:
     merge.know_ends({}, asked=3)
     assert names(merge.next_run(1.9) or pytest.fail("a run was due")) == [(COMMANDS, 0)]
     assert merge.next_run(1.9) is None
-    assert merge.wake_at_s == 3.9
+    assert merge.wait == Wait(COMMANDS, 3.9)
 
 
 def test_a_marker_is_enough_to_be_no_longer_behind() -> None:
@@ -206,7 +208,7 @@ def test_a_restart_goes_on_from_positions_and_times() -> None:
 def test_a_record_is_late_after_one_of_another_topic_that_it_should_have_preceded(
     applied_before: dict[str, int], times: list[int], late: int
 ) -> None:
-    merge = Merge(TOPICS, patience_s=PATIENCE_S)
+    merge = Merge(TOPICS, stall_timeout_s=STALL_TIMEOUT_S)
     merge.restart({}, applied_before)
     merge.feed(COMMANDS, records(times), 0, len(times), asked=0)
     merge.know_ends({}, asked=1)
@@ -247,7 +249,7 @@ times_of_a_log = st.lists(st.integers(0, 30), max_size=12)
 def test_any_batching_of_the_same_logs_gives_the_same_order(
     logs: dict[str, list[int]], pick: list[tuple[str, int]]
 ) -> None:
-    merge = Merge(TOPICS, patience_s=PATIENCE_S)
+    merge = Merge(TOPICS, stall_timeout_s=STALL_TIMEOUT_S)
     # What is in the logs was there from the start.
     ends = {topic: len(times) for topic, times in logs.items()}
     merge.know_ends(ends, asked=1)

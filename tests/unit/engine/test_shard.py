@@ -266,7 +266,9 @@ def test_a_commit_goes_past_markers() -> None:
 
 
 def new_shard(**options: Any) -> Shard:
-    return Shard(0, partitions=1, prices=Prices(), switches=Switches(), retention_ms=HOUR_MS, patience_s=2.0, **options)
+    return Shard(
+        0, partitions=1, prices=Prices(), switches=Switches(), retention_ms=HOUR_MS, stall_timeout_s=2.0, **options
+    )
 
 
 def test_a_shard_that_is_full_waits_for_its_commit(monkeypatch: pytest.MonkeyPatch) -> None:

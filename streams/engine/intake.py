@@ -1,0 +1,125 @@
+"""Records in: what is read is queued for the shards, no more than they can take, and nothing is left out."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from streams.engine.fatal import guarded
+from streams.engine.merge import LostRecordsError
+from streams.engine.partitions import Partitions
+from streams.engine.ports import Consumer, TopicPartition
+from streams.engine.prices import PriceReader
+from streams.engine.scheduling import EndOffsets
+from streams.engine.shard import Phase, Shard
+from topics.catalogue import PRICES
+
+if TYPE_CHECKING:
+    from streams.engine.transport import Fetch
+
+MAX_READ_AGAIN: Final = 5
+"""How often missing records are read again from the same offset; after that, the log no longer has them."""
+
+log = logging.getLogger(__name__)
+
+
+class Intake:
+    """Feeds the shards' queues. `work` is set when there may be records to apply; `inputs` as in `Partitions`."""
+
+    def __init__(
+        self,
+        partitions: Partitions,
+        ends: EndOffsets,
+        consumer: Consumer,
+        prices: PriceReader,
+        *,
+        inputs: Mapping[str, str],
+        work: asyncio.Event,
+    ) -> None:
+        self._partitions = partitions
+        self._ends = ends
+        self._consumer = consumer
+        self._prices = prices
+        self._inputs = inputs
+        self._work = work
+        self._paused: set[TopicPartition] = set()
+        self._seeking: dict[TopicPartition, asyncio.Task[None]] = {}
+        self._read_again: dict[TopicPartition, tuple[int, int]] = {}
+
+    def reset(self) -> None:
+        """Forget what is paused: after an assignment, the consumer fetches everything."""
+        self._paused.clear()
+
+    async def start(self) -> None:
+        """Have the inputs of the working partitions read from where their shards stand."""
+        working = sorted(self._partitions.working())
+        positions: dict[TopicPartition, int] = {}
+        for partition in working:
+            merge = self._partitions.shards[partition].merge
+            merge.reach(PRICES.name, self._prices.position)
+            positions |= {(name, partition): merge.fetched(topic) for name, topic in self._inputs.items()}
+        # Faust seeks only where an offset is committed; elsewhere it would skip what it read before the rebalance.
+        if positions:
+            await self._consumer.seek(positions)
+        log.info("partitions %s are at work", working)
+
+    def feed(self, partition: TopicPartition, fetch: "Fetch") -> None:
+        """Queue what was read of an input.
+
+        What was read before the latest assignment is left out; it is read again. So are records that are missing in
+        between; raises `LostRecordsError` when that was tried too often.
+        """
+        topic = self._inputs[partition[0]]
+        shard = self._partitions.shards.get(partition[1])
+        if shard is None or shard.phase is not Phase.WORKING or fetch.generation != self._partitions.generation:
+            return
+        try:
+            shard.merge.feed(topic, fetch.records, fetch.start, fetch.end, self._ends.asked)
+        except LostRecordsError as error:
+            self._seek_back(partition, shard.merge.fetched(topic), error)
+            return
+        if shard.merge.is_full(topic):
+            self._paused.add(partition)
+            self._consumer.pause(partition)
+        self._work.set()
+
+    def resume(self, shard: Shard) -> None:
+        """Have the consumer fetch again what it paused for a shard whose queues have room."""
+        for partition in [paused for paused in self._paused if paused[1] == shard.partition]:
+            if shard.merge.has_room(self._inputs[partition[0]]):
+                self._paused.discard(partition)
+                self._consumer.resume(partition)
+
+    def _seek_back(self, partition: TopicPartition, offset: int, error: LostRecordsError) -> None:
+        """Read an input again from `offset`: around a rebalance, Faust may drop what it has fetched.
+
+        Raises `error` when that was tried too often.
+        """
+        if partition in self._seeking:
+            return
+        before, times = self._read_again.get(partition, (offset, 0))
+        times = times + 1 if before == offset else 1
+        if times > MAX_READ_AGAIN:
+            raise error
+        self._read_again[partition] = offset, times
+        log.warning("%s partition %d: %s; reading again from there", *partition, error)
+        self._seeking[partition] = asyncio.create_task(guarded(f"seeking {partition}", self._seek(partition, offset)))
+
+    async def _seek(self, partition: TopicPartition, offset: int) -> None:
+        generation = self._partitions.generation
+        try:
+            await self._consumer.seek({partition: offset})
+        except Exception:
+            # A rebalance has meanwhile revoked the partition, or seeks itself.
+            if generation == self._partitions.generation:
+                raise
+        finally:
+            del self._seeking[partition]
+
+    async def follow_prices(self) -> None:
+        """Read prices for ever. Raises `KafkaError`."""
+        while True:
+            if await self._prices.read():
+                for shard in self._partitions.shards.values():
+                    shard.merge.reach(PRICES.name, self._prices.position)
+                self._work.set()

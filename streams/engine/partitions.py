@@ -1,0 +1,151 @@
+"""Partitions come and go: fenced and restored when they are assigned, committed when they are revoked."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from streams.engine.changelogs import Changelogs
+from streams.engine.commit import Commits
+from streams.engine.fatal import end_process
+from streams.engine.ports import Admin, Clock, TopicPartition
+from streams.engine.shard import Phase, Shard
+
+if TYPE_CHECKING:
+    from streams.engine.transport import Fetch
+
+NO_GENERATION: Final = -1
+"""The generation between two assignments."""
+
+RESTORE_TIMEOUT_S: Final = 60.0
+"""When nothing of a changelog was read for so long, the process ends: a restart begins the restore anew."""
+
+_PROGRESS_S: Final = 1.0
+
+log = logging.getLogger(__name__)
+
+
+class Partitions:
+    """The partitions assigned to this worker.
+
+    `shards` by partition. `generation` is that of the assignment in force, or `NO_GENERATION`: what was read under
+    another one is not used. `is_assigned`: whether there was any assignment yet, even of no partition. `inputs`: full
+    names of the input topics, and their names without namespace.
+    """
+
+    def __init__(
+        self,
+        new_shard: Callable[[int], Shard],
+        *,
+        inputs: Mapping[str, str],
+        commits: Commits,
+        changelogs: Changelogs,
+        admin: Admin,
+        clock: Clock,
+    ) -> None:
+        self.shards: dict[int, Shard] = {}
+        self.generation = NO_GENERATION
+        self.is_assigned = False
+        self._new_shard = new_shard
+        self._inputs = inputs
+        self._commits = commits
+        self._changelogs = changelogs
+        self._admin = admin
+        self._clock = clock
+
+    def working(self) -> list[int]:
+        """List the partitions whose records are applied."""
+        return [partition for partition, shard in self.shards.items() if shard.phase is Phase.WORKING]
+
+    async def revoke(self) -> None:
+        """Commit what is applied, and apply nothing until the next assignment."""
+        self.generation = NO_GENERATION
+        for shard in self.shards.values():
+            shard.suspend()
+        await self._commits.commit_all()
+
+    async def assign(self, partitions: Iterable[int], generation: int) -> None:
+        """Take over `partitions`, fencing the former owner of each; those that stay keep their rows.
+
+        Raises `KafkaError`.
+        """
+        assigned = sorted(set(partitions))
+        for partition in self.shards.keys() - set(assigned):
+            await self._commits.drop(partition)
+            self._changelogs.drop(partition)
+            del self.shards[partition]
+        for partition in assigned:
+            if partition not in self.shards:
+                self.shards[partition] = self._new_shard(partition)
+        await asyncio.gather(*(self._commits.fence(self.shards[partition]) for partition in assigned))
+        # Nobody else writes to the changelogs any more, so this is where they end.
+        self._changelogs.expect(await self._admin.end_offsets(self._changelogs.of(assigned)))
+        for partition in assigned:
+            self.shards[partition].restore_total = self._changelogs.expected(partition)
+        self.generation = generation
+        self.is_assigned = True
+        log.info("partitions %s are this worker's, in generation %d", assigned, generation)
+
+    def restore(self, changelog: TopicPartition, fetch: "Fetch") -> None:
+        """Restore what was read of a changelog. Ends the process where records are missing or can't be read."""
+        shard = self.shards.get(changelog[1])
+        if shard is None or fetch.generation != self.generation:
+            return
+        known = self._changelogs.restored_to(changelog)
+        if known >= 0 and fetch.start > known + 1:
+            end_process(f"{_named(changelog)}: read from offset {fetch.start}, but {known} was the last before")
+        table = self._changelogs.table(changelog[0])
+        try:
+            for record in fetch.records:
+                if record.offset > known:
+                    shard.restore(table, record.key or b"", record.value)
+        except Exception as error:  # noqa: BLE001 - Faust would log it, and go on without the rows
+            end_process(f"{_named(changelog)} can't be restored: {error!r}", error=error)
+        self._changelogs.advance(changelog, fetch.end - 1)
+
+    async def activate(self, generation: int) -> bool:
+        """Have restored partitions work; returns whether they do.
+
+        They do not where `generation` is no longer in force, or changelogs are not read to their ends. Raises
+        `KafkaError`, and `ShardError` where a row can't be read.
+        """
+        partitions = sorted(self.shards)
+        if generation != self.generation:
+            return False
+        for changelog in self._changelogs.unrestored(partitions):
+            log.warning("%s is not yet restored; waiting", _named(changelog))
+            return False
+        for partition in partitions:
+            for _ in self.shards[partition].unpack():
+                await self._clock.sleep(0)
+        inputs = [(name, partition) for name in self._inputs for partition in partitions]
+        beginnings = await self._admin.beginning_offsets(inputs) if inputs else {}
+        if generation != self.generation:
+            return False
+        for partition in partitions:
+            self.shards[partition].start({topic: beginnings[name, partition] for name, topic in self._inputs.items()})
+        return True
+
+    async def watch_restore(self) -> None:
+        """Log the progress of restores every second; end the process where there is none for `RESTORE_TIMEOUT_S`."""
+        read_before, done_before, still_s = 0, 0, 0.0
+        while True:
+            await self._clock.sleep(_PROGRESS_S)
+            restoring = [shard for shard in self.shards.values() if not shard.ready]
+            read = sum(shard.restored_rows for shard in restoring)
+            done = read + sum(shard.unpacked_rows for shard in restoring)
+            still_s = still_s + _PROGRESS_S if restoring and done == done_before else 0.0
+            done_before = done
+            if still_s >= RESTORE_TIMEOUT_S:
+                stuck = [shard.partition for shard in restoring]
+                end_process(f"partitions {stuck} are not restored, and nothing was read for {still_s:g} s")
+            if total := sum(shard.restore_total or 0 for shard in restoring):
+                log.info(
+                    "restoring %d partitions: %d of %d changelog offsets, %d/s",
+                    *(len(restoring), read, total, max(0, read - read_before) / _PROGRESS_S),
+                )
+            read_before = read
+
+
+def _named(partition: TopicPartition) -> str:
+    return f"{partition[0]} partition {partition[1]}"

@@ -1,0 +1,137 @@
+"""Scheduling: which shard applies records when, and the end offsets that it needs to know for that."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from aiokafka.errors import KafkaError
+
+from streams.engine.partitions import Partitions
+from streams.engine.ports import Admin, Clock
+from streams.engine.shard import Shard
+from topics.catalogue import PRICES
+
+SLICE_RECORDS: Final = 2_000
+"""How many records a shard applies before other tasks run."""
+
+_RETRY_S: Final = 0.2
+
+_STALL_STEP_S: Final = 0.25
+"""How often stall timeouts are checked, and the most that one round counts towards them."""
+
+log = logging.getLogger(__name__)
+
+
+class EndOffsets:
+    """Asks where the inputs of all working shards, and the prices, end: one request answers all that ask before it.
+
+    `asked`: how many requests were sent. `inputs` as in `Partitions`; `prices`: the full name of that topic.
+    """
+
+    def __init__(
+        self,
+        partitions: Partitions,
+        admin: Admin,
+        clock: Clock,
+        *,
+        inputs: Mapping[str, str],
+        prices: str,
+        work: asyncio.Event,
+    ) -> None:
+        self.asked = 0
+        self._partitions = partitions
+        self._admin = admin
+        self._clock = clock
+        self._inputs = inputs
+        self._prices = prices
+        self._work = work
+        self._wanted = asyncio.Event()
+
+    def request(self) -> None:
+        """Have the end offsets asked for; `work` is set when the shards know them."""
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Ask for ever. Where the cluster can't answer, ask again."""
+        while True:
+            await self._clock.wait(self._wanted)
+            self._wanted.clear()
+            working, generation = self._partitions.working(), self._partitions.generation
+            self.asked += 1
+            asked = self.asked
+            inputs = [(name, partition) for name in self._inputs for partition in working]
+            try:
+                ends = await self._admin.end_offsets([*inputs, (self._prices, 0)])
+            except KafkaError as error:
+                log.warning("the end offsets of the inputs can't be read (%r); asking again", error)
+                await self._clock.sleep(_RETRY_S)
+                self._wanted.set()
+                continue
+            if generation != self._partitions.generation:
+                continue
+            for partition in working:
+                known = {topic: ends[name, partition] for name, topic in self._inputs.items()}
+                known[PRICES.name] = ends[self._prices, 0]
+                self._partitions.shards[partition].merge.know_ends(known, asked)
+            self._work.set()
+
+
+class Scheduler:
+    """Has the shards apply their records in turn, whenever `work` is set. `records_applied` counts them.
+
+    `commit_soon` is called with the partition of a shard that must commit before it applies more; `applied` with each
+    shard after its turn.
+    """
+
+    def __init__(
+        self,
+        partitions: Partitions,
+        ends: EndOffsets,
+        clock: Clock,
+        *,
+        work: asyncio.Event,
+        commit_soon: Callable[[int], None],
+        applied: Callable[[Shard], None],
+    ) -> None:
+        self.records_applied = 0
+        self._partitions = partitions
+        self._ends = ends
+        self._clock = clock
+        self._work = work
+        self._commit_soon = commit_soon
+        self._applied = applied
+        self._stalled_s = 0.0
+
+    async def run(self) -> None:
+        """Apply records for ever. Raises `ShardError`."""
+        last_s = self._clock.monotonic_s()
+        while True:
+            await self._clock.wait(self._work, _STALL_STEP_S if self._is_stalled() else None)
+            self._work.clear()
+            now_s = self._clock.monotonic_s()
+            # A stall timeout does not run while this worker is busy: records can't arrive then.
+            self._stalled_s += min(now_s - last_s, _STALL_STEP_S)
+            last_s = now_s
+            for partition in list(self._partitions.shards):
+                # The assignment may change while other tasks run.
+                shard = self._partitions.shards.get(partition)
+                if shard is not None and self._advance(shard):
+                    await self._clock.sleep(0)
+
+    def _is_stalled(self) -> bool:
+        waits = (shard.merge.wait for shard in self._partitions.shards.values())
+        return any(wait is not None and wait.until_s is not None for wait in waits)
+
+    def _advance(self, shard: Shard) -> bool:
+        """Give a shard its turn; returns whether it applied anything."""
+        applied = shard.advance(self._stalled_s, SLICE_RECORDS)
+        if applied:
+            self.records_applied += applied
+            self._work.set()
+        if shard.is_full:
+            self._commit_soon(shard.partition)
+        if shard.merge.wait is not None and shard.merge.wait.is_for_end_offsets:
+            self._ends.request()
+        self._applied(shard)
+        return applied > 0

@@ -1,0 +1,40 @@
+"""Which offsets of the changelogs are in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from streams.engine.changelogs import Changelogs
+
+ORGS, POSITIONS = "obol-orgs-changelog", "obol-positions-changelog"
+
+
+@pytest.fixture
+def changelogs() -> Changelogs:
+    return Changelogs("obol", ["orgs", "positions"])
+
+
+def test_they_have_the_names_that_faust_gives_them(changelogs: Changelogs) -> None:
+    assert changelogs.name("orgs") == ORGS
+    assert changelogs.table(POSITIONS) == "positions"
+    assert changelogs.of([0, 3]) == [(ORGS, 0), (POSITIONS, 0), (ORGS, 3), (POSITIONS, 3)]
+
+
+def test_one_is_restored_when_the_offset_before_its_end_is_in_memory(changelogs: Changelogs) -> None:
+    changelogs.expect({(ORGS, 0): 10, (POSITIONS, 0): 0, (ORGS, 1): 0, (POSITIONS, 1): 0})
+    assert (changelogs.expected(0), changelogs.expected(1)) == (10, 0)
+    assert changelogs.restored_to((ORGS, 0)) == -1
+    assert changelogs.unrestored([0, 1]) == [(ORGS, 0)]
+    changelogs.advance((ORGS, 0), 8)
+    assert changelogs.unrestored([0, 1]) == [(ORGS, 0)]
+    changelogs.advance((ORGS, 0), 9)
+    assert changelogs.unrestored([0, 1]) == []
+
+
+def test_it_never_goes_back_but_when_the_partition_goes(changelogs: Changelogs) -> None:
+    changelogs.advance((ORGS, 0), 9)
+    changelogs.advance((ORGS, 1), 4)
+    changelogs.advance((ORGS, 0), 7)
+    assert changelogs.restored_to((ORGS, 0)) == 9
+    changelogs.drop(0)
+    assert (changelogs.restored_to((ORGS, 0)), changelogs.restored_to((ORGS, 1))) == (-1, 4)

@@ -1,0 +1,245 @@
+"""Commits out, against a producer in memory: what one transaction holds, in which order, and when it is written."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiokafka.errors import KafkaError
+
+from streams.engine.changelogs import Changelogs
+from streams.engine.commit import MAX_COMMITS_AT_ONCE, Commits, Committer
+from streams.engine.fatal import EXIT_FAULT, EXIT_FENCED
+from streams.engine.ports import FencedError
+from streams.engine.shard import Commit, Outgoing
+from streams.rules.decision import Note
+from tests.unit.engine.fakes import FakeClock, FakeKafka, ProcessEndedError, settle
+from topics.catalogue import COMMANDS, HEARTBEATS, RESULTS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+INTERVAL_S = 0.5
+RESULT = Outgoing(RESULTS.name, 1, b"acme", b"{}", 60_000, (("a", b"1"),))
+ROWS: list[tuple[bytes, bytes | None]] = [(b"a", b"1"), (b"b", None), (b"c", b"3")]
+COMMIT = Commit(0, rows={"orgs": ROWS, "positions": [(b"p", b"{}")]}, outputs=[RESULT], offsets={COMMANDS.name: 7})
+
+
+def committer(kafka: FakeKafka, clock: FakeClock, partition: int = 0) -> Committer:
+    return Committer(
+        partition,
+        kafka=kafka,
+        clock=clock,
+        app_id="obol",
+        topic=lambda name: f"dev.{name}",
+        changelog=lambda table: f"obol-{table}-changelog",
+    )
+
+
+# One transaction
+
+
+async def test_a_transaction_holds_rows_messages_and_offsets_in_that_order() -> None:
+    kafka, clock = FakeKafka(), FakeClock()
+    await clock.advance(90.0)
+    writer = committer(kafka, clock)
+    await writer.fence()
+    ends = await writer.commit(COMMIT)
+    assert kafka.calls == [
+        "fence obol-0",
+        "begin obol-0",
+        "add_partitions obol-0",
+        "send_batch obol-orgs-changelog obol-0",
+        "send_batch obol-positions-changelog obol-0",
+        f"send_batch dev.{RESULTS.name} obol-0",
+        "send_offsets obol obol-0",
+        "commit obol-0",
+    ]
+    assert [record[1:4] for record in kafka.records(("obol-orgs-changelog", 0))] == [
+        (90_000, b"a", b"1"),
+        (90_000, b"b", None),
+        (90_000, b"c", b"3"),
+    ]
+    assert [record[1:] for record in kafka.records((f"dev.{RESULTS.name}", 1))] == [
+        (60_000, b"acme", b"{}", (("a", b"1"),))
+    ]
+    assert kafka.offsets == {(f"dev.{COMMANDS.name}", 0): 7}
+    # The rows of `orgs` have the offsets 0 to 2, its marker has 3.
+    assert ends == {"orgs": 3, "positions": 1}
+
+
+async def test_more_rows_than_fit_a_batch_are_all_written() -> None:
+    kafka = FakeKafka(max_batch_records=2)
+    writer = committer(kafka, FakeClock())
+    await writer.fence()
+    rows: list[tuple[bytes, bytes | None]] = [(b"%d" % n, b"{}") for n in range(5)]
+    assert await writer.commit(Commit(0, rows={"orgs": rows}, offsets={COMMANDS.name: 1})) == {"orgs": 5}
+    assert kafka.calls.count("send_batch obol-orgs-changelog obol-0") == 3
+    assert [(record.key, record.value) for record in kafka.records(("obol-orgs-changelog", 0))] == rows
+
+
+async def test_a_former_owner_is_fenced() -> None:
+    kafka, clock = FakeKafka(), FakeClock()
+    first, second = committer(kafka, clock), committer(kafka, clock)
+    await first.fence()
+    await second.fence()
+    with pytest.raises(FencedError) as raised:
+        await first.commit(COMMIT)
+    assert isinstance(raised.value.__cause__, KafkaError)
+    assert kafka.offsets == {}
+
+
+# Commits of all partitions
+
+
+class FakeShard:
+    """A shard that has a commit to give whenever `due` says so."""
+
+    def __init__(self, partition: int) -> None:
+        self.partition = partition
+        self.due = 0
+
+    def drain(self) -> Commit | None:
+        if not self.due:
+            return None
+        self.due -= 1
+        notes = [Note("info", "dry run", {"window": "w1"})]
+        return Commit(self.partition, rows={"orgs": ROWS}, offsets={HEARTBEATS.name: 1}, notes=notes)
+
+
+class Committing:
+    """Commits of some partitions, whose after-commit callback notes them."""
+
+    def __init__(self) -> None:
+        self.kafka, self.clock = FakeKafka(), FakeClock()
+        self.changelogs = Changelogs("obol", ["orgs"])
+        self.commits = Commits(
+            lambda partition: committer(self.kafka, self.clock, partition),
+            changelogs=self.changelogs,
+            clock=self.clock,
+            interval_s=INTERVAL_S,
+        )
+        self.done: list[tuple[int, float]] = []
+        self.commits.after_commit.append(lambda shard, _commit, seconds: self.done.append((shard.partition, seconds)))
+
+    async def shard(self, partition: int) -> Any:
+        made: Any = FakeShard(partition)
+        await self.commits.fence(made)
+        await settle()
+        return made
+
+
+@pytest.fixture
+async def committing() -> AsyncIterator[Committing]:
+    made = Committing()
+    yield made
+    await made.commits.stop()
+
+
+async def test_a_shard_is_committed_every_interval(committing: Committing) -> None:
+    shard = await committing.shard(3)
+    shard.due = 2
+    await committing.clock.advance(INTERVAL_S / 2)
+    assert committing.done == []
+    await committing.clock.advance(INTERVAL_S / 2)
+    assert committing.done == [(3, 0.0)]
+    await committing.clock.advance(INTERVAL_S)
+    assert committing.done == [(3, 0.0)] * 2
+    # Rows at 0 to 2, a marker at 3, and the same again.
+    assert committing.changelogs.restored_to(("obol-orgs-changelog", 3)) == 7
+
+
+async def test_one_that_is_full_is_committed_at_once(committing: Committing) -> None:
+    shard = await committing.shard(3)
+    shard.due = 1
+    committing.commits.hurry(3)
+    await settle()
+    assert committing.done == [(3, 0.0)]
+
+
+async def test_nothing_is_written_where_nothing_was_applied(committing: Committing) -> None:
+    await committing.shard(3)
+    await committing.clock.advance(10 * INTERVAL_S)
+    await committing.commits.commit_all()
+    assert committing.kafka.calls == ["fence obol-3"]
+
+
+async def test_a_revocation_waits_for_the_commit_of_every_shard(committing: Committing) -> None:
+    for partition in range(3):
+        (await committing.shard(partition)).due = 1
+    committing.kafka.committing.clear()
+    all_done = asyncio.create_task(committing.commits.commit_all())
+    await committing.clock.advance(2.0)
+    assert not all_done.done()
+    committing.kafka.committing.set()
+    await all_done
+    assert committing.done == [(0, 2.0), (1, 2.0), (2, 2.0)]
+
+
+async def test_a_partition_has_one_commit_at_a_time_and_the_worker_a_few(committing: Committing) -> None:
+    for partition in range(2 * MAX_COMMITS_AT_ONCE):
+        (await committing.shard(partition)).due = 2
+    committing.kafka.committing.clear()
+    all_done = asyncio.create_task(committing.commits.commit_all())
+    await committing.clock.advance(INTERVAL_S)
+    begun = [call for call in committing.kafka.calls if call.startswith("begin")]
+    assert len(begun) == len(set(begun)) == MAX_COMMITS_AT_ONCE
+    committing.kafka.committing.set()
+    await all_done
+    await committing.clock.advance(INTERVAL_S)
+    assert sorted(committing.done) == sorted(
+        [(partition, INTERVAL_S) for partition in range(8)][:4] + committing.done[4:]
+    )
+    assert len(committing.done) == 4 * MAX_COMMITS_AT_ONCE
+
+
+async def test_a_dropped_partition_is_committed_no_more(committing: Committing) -> None:
+    dropped, stays = await committing.shard(0), await committing.shard(1)
+    await committing.commits.drop(0)
+    dropped.due = stays.due = 1
+    await committing.clock.advance(INTERVAL_S)
+    await committing.commits.commit_all()
+    assert [partition for partition, _ in committing.done] == [1]
+    assert "stop obol-0" in committing.kafka.calls
+
+
+async def test_an_assignment_that_keeps_a_partition_fences_it_again(committing: Committing) -> None:
+    shard = await committing.shard(0)
+    await committing.commits.fence(shard)
+    shard.due = 1
+    await committing.clock.advance(INTERVAL_S)
+    assert committing.kafka.epochs["obol-0"] == 2
+    assert committing.done == [(0, 0.0)]
+
+
+async def test_notes_are_logged_after_the_commit(committing: Committing, caplog: pytest.LogCaptureFixture) -> None:
+    (await committing.shard(0)).due = 1
+    with caplog.at_level("INFO"):
+        await committing.commits.commit_all()
+    assert "dry run: window=w1" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("call", "reason", "code"),
+    [
+        (None, "partition 0 was taken over by another worker", EXIT_FENCED),
+        ("begin", "partition 0 can't be committed: OSError('no route')", EXIT_FAULT),
+        ("send_batch", "partition 0 can't be committed: OSError('no route')", EXIT_FAULT),
+        ("send_offsets", "partition 0 can't be committed: OSError('no route')", EXIT_FAULT),
+        ("commit", "partition 0 can't be committed: OSError('no route')", EXIT_FAULT),
+    ],
+)
+async def test_a_commit_that_fails_ends_the_process(
+    committing: Committing, call: str | None, reason: str, code: int
+) -> None:
+    (await committing.shard(0)).due = 1
+    if call is None:
+        await committer(committing.kafka, committing.clock).fence()
+    else:
+        committing.kafka.failing[call] = OSError("no route")
+    with pytest.raises(ProcessEndedError) as ended:
+        await committing.commits.commit_all()
+    assert ended.value.args == (reason, code)
+    assert (committing.done, committing.kafka.offsets) == ([], {})
+    assert committing.changelogs.restored_to(("obol-orgs-changelog", 0)) == -1

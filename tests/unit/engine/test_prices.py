@@ -1,0 +1,69 @@
+"""`croesus.prices` as a worker reads it: all that is committed at the start, then whatever comes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from streams.engine.prices import PriceReader
+from tests.unit.engine.fakes import FakeClock, FakeKafka, FakeReader, Written
+
+if TYPE_CHECKING:
+    import pytest
+
+TOPIC = ("croesus.prices", 0)
+H100, A100 = b"dedicated.h100.1x", b"dedicated.a100.1x"
+
+
+def price(offset: int, at_ms: int, profile: bytes, amount: str = "1", currency: str = "JPY") -> Written:
+    value = f'{{"profile":"{profile.decode()}","price":"{amount}","currency":"{currency}"}}'
+    return Written(offset, at_ms, profile, value.encode())
+
+
+def reader_of(*records: Written) -> tuple[PriceReader, FakeReader]:
+    kafka = FakeKafka()
+    kafka.logs[TOPIC] = list(records)
+    reader = FakeReader(kafka, TOPIC)
+    return PriceReader(reader, FakeClock(), "JPY"), reader
+
+
+async def test_all_prices_are_read_before_the_start_is_over() -> None:
+    prices, _ = reader_of(price(0, 1_000, H100, "1"), price(1, 3_000, H100, "2"), Written(2, -1), price(3, 2_000, A100))
+    await prices.start()
+    assert (prices.position, prices.as_of, prices.refused) == (4, 3_000, 0)
+    assert {profile: len(history) for profile, history in prices.prices.history.items()} == {
+        H100.decode(): 2,
+        A100.decode(): 1,
+    }
+
+
+async def test_a_transaction_that_is_open_does_not_keep_a_worker_from_starting() -> None:
+    prices, reader = reader_of(price(0, 1_000, H100), price(1, 2_000, A100))
+    reader.kafka.stable[TOPIC] = 1
+    await prices.start()
+    assert prices.position == 1
+    reading = asyncio.create_task(prices.read())
+    await asyncio.sleep(0)
+    assert not reading.done()
+    del reader.kafka.stable[TOPIC]
+    reader.more.set()
+    assert await reading
+    assert (prices.position, prices.as_of) == (2, 2_000)
+
+
+async def test_an_empty_topic_has_no_prices() -> None:
+    prices, _ = reader_of()
+    await prices.start()
+    assert (prices.position, prices.as_of, prices.prices.history) == (0, None, {})
+
+
+async def test_bad_prices_are_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    prices, _ = reader_of(
+        Written(0, 1_000, H100, b"{"),
+        price(1, 2_000, H100, currency="USD"),
+        price(2, 10**15, H100)._replace(timestamp=10**15),
+    )
+    await prices.start()
+    assert (prices.position, prices.as_of, prices.refused, prices.prices.history) == (3, 2_000, 3, {})
+    assert "price at offset 0 is ignored: " in caplog.text
+    assert "price at offset 2 is ignored: its timestamp, 1000000000000000 ms, is outside the years" in caplog.text

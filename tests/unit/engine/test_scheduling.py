@@ -1,0 +1,245 @@
+"""Scheduling: each shard has its turn, other tasks run in between, and end offsets are asked for when needed."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiokafka.errors import KafkaConnectionError
+
+from streams.engine.changelogs import Changelogs
+from streams.engine.commit import Commits, Committer
+from streams.engine.merge import Wait
+from streams.engine.scheduling import SLICE_RECORDS, EndOffsets, Scheduler
+from streams.engine.shard import Commit
+from streams.engine.tasks import cancel_and_wait
+from tests.unit.engine.fakes import FakeClock, FakeKafka, settle, until
+from topics.catalogue import COMMANDS, HEARTBEATS, PRICES
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+INPUTS = {"dev.a": COMMANDS.name, "dev.b": HEARTBEATS.name}
+
+
+class FakeMerge:
+    def __init__(self) -> None:
+        self.wait: Wait | None = None
+        self.known: list[tuple[dict[str, int], int]] = []
+
+    def know_ends(self, ends: dict[str, int], asked: int) -> None:
+        self.known.append((ends, asked))
+        self.wait = None
+
+
+class FakeShard:
+    """A shard with `left` turns of `records` each; every one takes `turn_s` and is noted in `events`."""
+
+    def __init__(self, partition: int, world: Scheduling) -> None:
+        self.partition = partition
+        self.merge = FakeMerge()
+        self.left = 0
+        self.records = 1
+        self.turn_s = 0.0
+        self.is_full = False
+        self.seen_s: list[float] = []
+        self.uncommitted = 0
+        self._world = world
+
+    def advance(self, now_s: float, max_records: int) -> int:
+        assert max_records == SLICE_RECORDS
+        self.seen_s.append(now_s)
+        if not self.left:
+            return 0
+        self.left -= 1
+        self.uncommitted += 1
+        self._world.clock.now_s += self.turn_s
+        self._world.events.append(f"applied {self.partition}")
+        return self.records
+
+    def drain(self) -> Commit | None:
+        if not self.uncommitted:
+            return None
+        self.uncommitted = 0
+        return Commit(self.partition, rows={"orgs": [(b"k", b"{}")]}, offsets={HEARTBEATS.name: 1})
+
+
+class Scheduling:
+    """The scheduler and the end offsets of some fake shards."""
+
+    def __init__(self) -> None:
+        self.kafka, self.clock, self.work = FakeKafka(), FakeClock(), asyncio.Event()
+        self.events: list[str] = []
+        self.hurried: list[int] = []
+        shards: dict[int, Any] = {0: FakeShard(0, self), 1: FakeShard(1, self)}
+        self.partitions = stand_in(shards=shards, generation=1, working=lambda: list(shards))
+        self.shards = shards
+        self.ends = EndOffsets(
+            self.partitions, self.kafka.admin("test"), self.clock, inputs=INPUTS, prices="dev.prices", work=self.work
+        )
+        self.after_turn: list[int] = []
+        self.scheduler = Scheduler(
+            self.partitions,
+            self.ends,
+            self.clock,
+            work=self.work,
+            commit_soon=self.hurried.append,
+            applied=lambda shard: self.after_turn.append(shard.partition),
+        )
+        self.tasks = [asyncio.create_task(self.scheduler.run()), asyncio.create_task(self.ends.run())]
+
+
+def stand_in(**attributes: Any) -> Any:
+    return SimpleNamespace(**attributes)
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[Scheduling]:
+    made = Scheduling()
+    await settle()
+    yield made
+    await cancel_and_wait(made.tasks)
+
+
+# Turns
+
+
+async def test_shards_apply_in_turn_until_nothing_is_left(world: Scheduling) -> None:
+    world.shards[0].left, world.shards[1].left, world.shards[1].records = 2, 3, 10
+    world.work.set()
+    await settle()
+    assert world.events == ["applied 0", "applied 1", "applied 0", "applied 1", "applied 1"]
+    assert world.scheduler.records_applied == 2 + 30
+    assert set(world.after_turn) == {0, 1}
+
+
+async def test_other_tasks_run_after_each_turn_of_a_shard(world: Scheduling) -> None:
+    world.shards[0].left = world.shards[1].left = 3
+
+    async def view() -> None:
+        while world.events.count("applied 1") < 3:
+            world.events.append("view")
+            await asyncio.sleep(0)
+
+    world.work.set()
+    await view()
+    turns = [at for at, event in enumerate(world.events) if event.startswith("applied")]
+    assert len(turns) == 6
+    assert all("view" in world.events[before:after] for before, after in pairwise(turns))
+
+
+async def test_a_light_shard_commits_between_the_ticks_of_heavy_ones(world: Scheduling) -> None:
+    light, heavy = world.shards[0], world.shards[1]
+    light.left, heavy.left, heavy.turn_s = 1, 200, 0.5
+    commits = Commits(
+        lambda partition: Committer(
+            partition, kafka=world.kafka, clock=world.clock, app_id="obol", topic=str, changelog=str
+        ),
+        changelogs=Changelogs("obol", ["orgs"]),
+        clock=world.clock,
+        interval_s=1e9,
+    )
+    commits.after_commit.append(lambda shard, _commit, _s: world.events.append(f"committed {shard.partition}"))
+    await commits.fence(light)
+    await settle()
+    world.work.set()
+    await asyncio.sleep(0)
+    commits.hurry(0)
+    for _ in range(10):
+        await settle()
+    committed = world.events.index("committed 0")
+    assert world.events[0] == "applied 0"
+    assert committed < 100, "half of the heavy shard's turns are still to come"
+    assert world.events.count("applied 1") == 200
+    await commits.stop()
+
+
+async def test_a_shard_that_goes_away_meanwhile_has_no_turn(world: Scheduling) -> None:
+    world.shards[0].left = world.shards[1].left = 1
+    world.work.set()
+    await until(lambda: world.events)
+    del world.shards[1]
+    await settle()
+    assert world.events == ["applied 0"]
+
+
+async def test_a_full_shard_is_committed_soon(world: Scheduling) -> None:
+    world.shards[1].is_full = True
+    world.work.set()
+    await settle()
+    assert world.hurried == [1]
+
+
+async def test_without_work_no_shard_has_a_turn(world: Scheduling) -> None:
+    await world.clock.advance(3_600)
+    assert world.after_turn == []
+
+
+# Stall timeouts
+
+
+async def test_a_stalled_shard_sees_time_pass_in_small_steps(world: Scheduling) -> None:
+    world.shards[0].merge.wait = Wait(HEARTBEATS.name, 2.0)
+    world.work.set()
+    await settle()
+    await world.clock.advance(2.0)
+    assert world.shards[0].seen_s == [0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0]
+
+
+async def test_the_time_that_a_worker_is_busy_is_not_counted(world: Scheduling) -> None:
+    stalled, busy = world.shards[0], world.shards[1]
+    stalled.merge.wait = Wait(HEARTBEATS.name, 2.0)
+    busy.left, busy.turn_s = 4, 60.0
+    world.work.set()
+    await settle()
+    # Four turns of a minute each count a quarter of a second each.
+    assert world.clock.now_s == 240.0
+    assert stalled.seen_s[-1] == 1.0
+
+
+# End offsets
+
+
+async def test_end_offsets_are_asked_for_once_for_every_shard_that_waits(world: Scheduling) -> None:
+    for shard in world.shards.values():
+        shard.merge.wait = Wait()
+    world.kafka.logs["dev.b", 1] = [stand_in()] * 3
+    world.kafka.logs["dev.prices", 0] = [stand_in()] * 2
+    world.work.set()
+    await settle()
+    assert world.kafka.calls == ["end_offsets"]
+    assert world.ends.asked == 1
+    assert world.shards[0].merge.known == [({COMMANDS.name: 0, HEARTBEATS.name: 0, PRICES.name: 2}, 1)]
+    assert world.shards[1].merge.known == [({COMMANDS.name: 0, HEARTBEATS.name: 3, PRICES.name: 2}, 1)]
+    assert world.after_turn == [0, 1, 0, 1], "the answer is work"
+
+
+async def test_a_stall_needs_no_end_offsets(world: Scheduling) -> None:
+    world.shards[0].merge.wait = Wait(HEARTBEATS.name, 2.0)
+    world.work.set()
+    await settle()
+    assert world.kafka.calls == []
+
+
+async def test_a_cluster_that_does_not_answer_is_asked_again(
+    world: Scheduling, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.kafka.failing["end_offsets"] = KafkaConnectionError()
+    world.ends.request()
+    await world.clock.advance(0.1)
+    assert "asking again" in caplog.text
+    world.kafka.failing.clear()
+    await world.clock.advance(0.2)
+    assert world.kafka.calls == ["end_offsets", "end_offsets"]
+    assert [asked for _, asked in world.shards[0].merge.known] == [2]
+
+
+async def test_the_answer_to_a_request_of_a_former_generation_is_not_used(world: Scheduling) -> None:
+    world.ends.request()
+    await until(lambda: world.kafka.calls)
+    world.partitions.generation = 2
+    await settle()
+    assert world.shards[0].merge.known == []
