@@ -23,7 +23,7 @@ def make_app(settings: Settings) -> App:
     """Make the app of one worker of the installation that `settings` describe."""
     app = App(
         settings.app_id,
-        autodiscover=["streams.agents"],
+        autodiscover=["streams.agents", "streams.commands"],
         broker=[URL(f"kafka://{server}") for server in settings.bootstrap_servers],
         broker_credentials=_credentials(settings.security),
         broker_session_timeout=SESSION_TIMEOUT_S,

@@ -31,6 +31,7 @@ ORDER = (
     "streams.worker",
     "streams.app",
     "streams.agents",
+    "streams.commands",
     "streams.cli",
     "sim",
     "bench",
