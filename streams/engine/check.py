@@ -15,7 +15,7 @@ from streams.rules.store import OrgRows, RowStore, seen_row
 
 ENABLED: Final = os.environ.get("OBOL_DEBUG_CHECKS") == "1"
 
-ROWS_PER_RECORD: Final = 300
+ROWS_PER_RECORD: Final = 20
 """Rows checked per applied record, about: the check costs microseconds a row, so many rows take turns."""
 
 

@@ -1,7 +1,7 @@
-"""Batches in: a Faust transport whose consumer hands over all records of one fetch of one partition as one event.
+"""A Faust transport whose consumer hands over all records of one fetch of one partition as one event.
 
-An event's value is a `Fetch`, which says from where to where the partition was read. That is more than its records
-tell: commit markers and aborted records take offsets, too.
+An event's value is a `Fetch`, which has the range of offsets that was read. Its records alone don't tell the range:
+commit markers and aborted records have offsets, too.
 """
 
 import asyncio
@@ -16,17 +16,17 @@ from faust.types.tuples import TP, ConsumerMessage
 from streams.engine.merge import Record
 
 FETCH_WAIT_S: Final = 0.1
-"""How long to wait for records before telling of positions that moved without any."""
+"""How long to wait for records before a fetch of markers alone is handed over."""
 
 BROKER_WAIT_MS: Final = 50
-"""How long the broker may wait for records. A partition drained meanwhile is only fetched again after that."""
+"""How long the broker may hold a fetch that finds no records; aiokafka asks again only after the response."""
 
 
 class Fetch(NamedTuple):
-    """What was read of one partition, from offset `start` up to `end`; `start` 0: from where its log begins.
+    """What was read from one partition: offsets `start` to `end` (exclusive). `start` 0: from the start of its log.
 
-    `generation`: of the assignment under which it was read. Asked for at any other moment than that of the reading, it
-    could say that fresh records are stale, and recovery, which had sought before, would never read them again.
+    `generation`: that of the assignment when it was read. It is taken at that moment: a later one could mark fresh
+    records as stale, and recovery, which has already sought to its offsets, would not read them again.
     """
 
     records: list[Record]
@@ -36,10 +36,10 @@ class Fetch(NamedTuple):
 
 
 class _Thread(driver.AIOKafkaConsumerThread):
-    """The consumer's thread: reads what is committed, and adds positions to records."""
+    """The consumer's thread. It reads committed records, and adds positions to them."""
 
     def _create_worker_consumer(self, transport: Any) -> Any:
-        # Faust reads committed records only where it runs its own transactions; ours are our own.
+        # Faust reads `read_committed` only when it runs the transactions itself.
         self.consumer.in_transaction = True
         try:
             consumer = super()._create_worker_consumer(transport)
@@ -55,15 +55,15 @@ class _Thread(driver.AIOKafkaConsumerThread):
         timeout: float | None = None,  # noqa: ASYNC109 - Faust's signature
         max_records: int | None = None,
     ) -> dict[TP, Fetch]:
-        fetcher = consumer._fetcher  # noqa: SLF001 - Faust reads from it, too
+        subscription = consumer._subscription  # noqa: SLF001 - it has the positions, too
         ends_s = time.monotonic() + (timeout or 0)
         while True:
-            while fetcher._subscriptions.reassignment_in_progress:  # noqa: SLF001
-                await fetcher._subscriptions.wait_for_assignment()  # noqa: SLF001
-            # It changes while we wait; none active would mean all to aiokafka, paused ones too.
+            while subscription.reassignment_in_progress:
+                await subscription.wait_for_assignment()
+            # The set changes while this waits. aiokafka takes an empty one for all partitions, paused ones too.
             if not active_partitions:
                 return {}
-            # Without a wait in between: a seek, or a new assignment, would make these a lie.
+            # Nothing is awaited from here to the next positions: a seek or an assignment in between would falsify them.
             before, generation = _positions(consumer), self.app.consumer_generation_id
             records = await super()._fetch_records(consumer, active_partitions, timeout=0, max_records=max_records)
             fetches = {
@@ -74,7 +74,7 @@ class _Thread(driver.AIOKafkaConsumerThread):
             left_s = ends_s - time.monotonic()
             if fetches or left_s <= 0 or not self.consumer.flow_active:
                 return fetches
-            waiter = fetcher._create_fetch_waiter()  # noqa: SLF001
+            waiter = consumer._fetcher._create_fetch_waiter()  # noqa: SLF001 - done at any response, markers too
             done, _ = await asyncio.wait([waiter], timeout=left_s)
             if not done:
                 waiter.cancel()
@@ -83,7 +83,7 @@ class _Thread(driver.AIOKafkaConsumerThread):
 
 
 def _positions(consumer: Any) -> Mapping[Any, int]:
-    """Where each assigned partition that has a position stands."""
+    """Return the position of each assigned partition that has one."""
     subscription = consumer._subscription.subscription  # noqa: SLF001 - `position()` waits, and asks one at a time
     assignment = subscription.assignment if subscription is not None else None
     if assignment is None or not assignment.active:
@@ -95,7 +95,7 @@ def _positions(consumer: Any) -> Mapping[Any, int]:
 class BatchConsumer(driver.Consumer):
     """A consumer that hands over whole fetches.
 
-    `has_let_go`: the worker is stopping and has committed; a rebalance need not wait for it any more.
+    `has_let_go`: the worker is stopping and has committed, so that a rebalance no longer waits for it.
     """
 
     has_let_go = False
@@ -104,9 +104,9 @@ class BatchConsumer(driver.Consumer):
         return _Thread(self, loop=self.loop, beacon=self.beacon)
 
     async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, ConsumerMessage]]:  # noqa: ASYNC109 - Faust's
-        """Give what was fetched, a message for each partition.
+        """Yield what was fetched, one message for each partition.
 
-        What a rebalance interrupts is left out: recovery seeks to the committed offsets, so it is fetched again.
+        A rebalance discards the rest: recovery seeks to the committed offsets, so it is fetched again.
         """
         fetches, _active = await self._wait_next_records(min(timeout, FETCH_WAIT_S))
         for tp, fetch in (fetches or {}).items():
@@ -115,15 +115,15 @@ class BatchConsumer(driver.Consumer):
             yield tp, _message(tp, fetch)
 
     async def threadsafe_partitions_revoked(self, receiver_loop: Any, revoked: Any) -> None:
-        """Have the worker's thread give partitions up."""
+        """Run `on_partitions_revoked` in the worker's thread."""
         await self._until_let_go(super().threadsafe_partitions_revoked(receiver_loop, revoked))
 
     async def threadsafe_partitions_assigned(self, receiver_loop: Any, assigned: Any, generation_id: int = 0) -> None:
-        """Have the worker's thread take partitions over."""
+        """Run `on_partitions_assigned` in the worker's thread."""
         await self._until_let_go(super().threadsafe_partitions_assigned(receiver_loop, assigned, generation_id))
 
     async def _until_let_go(self, call: Coroutine[Any, Any, None]) -> None:
-        # A worker that has stopped answers no calls; waiting on, the consumer's thread would never end.
+        # A worker that has stopped answers no calls: without this, the consumer's thread would never end.
         answer = asyncio.ensure_future(call)
         while not answer.done():
             if self.has_let_go:
@@ -134,42 +134,40 @@ class BatchConsumer(driver.Consumer):
 
 
 def _message(tp: TP, fetch: Fetch) -> ConsumerMessage:
-    # Recovery counts a changelog as read by offset, so the offset is that of the last place read, marker or record.
+    # Recovery compares offsets with the end of a changelog, which may be a marker; so this is the last offset read.
     return ConsumerMessage(
         tp.topic, tp.partition, fetch.end - 1, 0.0, 0, (), None, fetch, None, 0, 0, tp, generation_id=fetch.generation
     )
 
 
 class BatchTransport(driver.Transport):
-    """Faust's aiokafka transport with that consumer."""
+    """Faust's aiokafka transport with `BatchConsumer`."""
 
     Consumer = BatchConsumer
 
 
 class BatchSchema(faust.Schema):
-    """Hands a message's value over as it is: decoding is the shard's."""
+    """Passes keys and values on undecoded; the shard decodes them."""
 
     def loads_key(self, app: Any, message: Any, **_: Any) -> Any:  # noqa: ARG002 - Faust's signature
-        """Give the key as it is."""
+        """Return the key as it is."""
         return message.key
 
     def loads_value(self, app: Any, message: Any, **_: Any) -> Any:  # noqa: ARG002 - Faust's signature
-        """Give the value, a `Fetch`, as it is."""
+        """Return the value, a `Fetch`, as it is."""
         return message.value
 
 
 class InputTopic(faust.Topic):
-    """A topic whose queue keeps what it has when flow resumes.
+    """A topic whose queue keeps its fetches when flow resumes.
 
-    Faust clears queues then, records included that were fetched after its seek to the committed offsets. What is stale
-    is known by its generation.
+    Faust clears a queue then, including what was fetched after its seek to the committed offsets. The engine discards
+    stale fetches by their generation instead.
     """
 
-    _queue: Any
-
-    @property
-    def queue(self) -> Any:
-        """The queue of fetches on their way to the agent."""
-        if self._queue is None:
-            self._queue = self.app.FlowControlQueue(maxsize=self.app.conf.stream_buffer_maxsize, clear_on_resume=False)
-        return self._queue
+    def clone(self, *, is_iterator: bool | None = None, **options: Any) -> Any:
+        """Copy the topic; a copy that an agent reads from gets a queue that is not cleared."""
+        if is_iterator:
+            maxsize = self.app.conf.stream_buffer_maxsize
+            options.setdefault("queue", self.app.FlowControlQueue(maxsize=maxsize, clear_on_resume=False))
+        return super().clone(is_iterator=is_iterator, **options)

@@ -1,5 +1,6 @@
 """JSON shapes as pages: Jinja2, autoescaped, and what its templates may call."""
 
+import json
 import unicodedata
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ class Pages:
             brief=brief,
             clock=clock,
             duration=duration,
+            json=json.dumps,
             number=number,
             shown=shown,
             tone=tone,

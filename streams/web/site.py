@@ -27,6 +27,7 @@ from streams.web.queries import flag, listing, one_of, page_asked
 from streams.web.shapes import View
 from streams.web.source import Shard, Source
 from streams.web.summary import Summaries, fleet, missing, smallest
+from streams.web.tables import Tables
 from topics.partitioner import partition_of
 
 Json = dict[str, Any]
@@ -59,6 +60,13 @@ class Site(Frame):
         self._orders = Orders()
         self._scrape = scrape
         self._read_model = read_model
+        self._tables = Tables(
+            source,
+            of_org=self._of_org,
+            of_partition=self._of_partition,
+            ask_others=self._ask_others,
+            all_present=self._all_present,
+        )
 
     def mount(self, app: web.Application) -> None:
         """Add every view to `app`."""
@@ -80,7 +88,7 @@ class Site(Frame):
             "/orgs/{org}/windows/{id}": self.window,
             "/orgs/{org}/explain/{id}": self.explain,
         }
-        self.serve(app, views)
+        self.serve(app, {**views, **self._tables.views()})
 
     # One org, one partition: its owner answers.
 
@@ -92,11 +100,9 @@ class Site(Frame):
         if not ID.fullmatch(org_id):
             raise not_found(f"{org_id!a} is no org id: letters, digits, '.', '_' and '-', at most 128")
         partition = partition_of(org_id, self.source.partitions)
-        shard = self.own(partition)
-        if shard is None:
-            return await self._forward(request, partition, f"org {org_id} (partition {partition})")
-        if not shard.ready:
-            raise _restoring(shard)
+        shard = await self._of_partition(request, partition, f"org {org_id} (partition {partition})")
+        if isinstance(shard, web.Response):
+            return shard
         rows = shard.store.orgs.get(org_id)
         if rows is None:
             raise not_found(
@@ -105,6 +111,15 @@ class Site(Frame):
             )
         made = make(View(self.source.prices, self.source.switches, partition, shard.as_of or 0), rows)
         return made if isinstance(made, Answer) else await made
+
+    async def _of_partition(self, request: web.Request, partition: int, what: str) -> Shard | web.Response:
+        """The partition where it is ours and has its rows; else its owner's answer."""
+        shard = self.own(partition)
+        if shard is None:
+            return await self._forward(request, partition, what)
+        if not shard.ready:
+            raise _restoring(shard)
+        return shard
 
     async def _forward(self, request: web.Request, partition: int, what: str) -> web.Response:
         owner_url = self.source.owner_url(partition)
@@ -309,15 +324,16 @@ class Site(Frame):
             found = await self._read_model.orgs(start, limit + 1)
             if found is not None:
                 return _orgs_page(found.items, limit, {"as_of": found.as_of, "read_model": {"age_ms": found.age_ms}})
-        items, heads = finding.orgs(self.source, start, limit + 1), finding.heads(self.source)
+        items, heads, more = finding.orgs(self.source, start, limit + 1), finding.heads(self.source), False
         if HOP_HEADER not in request.headers:
             cursor = write_cursor((0, start))
             for found_there in await self._ask_others(f"/orgs?limit={limit}&cursor={cursor}"):
                 items += found_there["items"]
                 heads += found_there["heads"]
+                more |= found_there["next"] is not None
             self._all_present(heads)
         items.sort(key=lambda item: item["org_id"])
-        return _orgs_page(items, limit, {"as_of": smallest(heads), "heads": heads, "read_model": None})
+        return _orgs_page(items, limit, {"as_of": smallest(heads), "heads": heads, "read_model": None}, more=more)
 
     async def search(self, request: web.Request) -> Answer | web.Response:
         """`/search?q=`: what has that id, or begins with it, in whatever org."""
@@ -412,8 +428,8 @@ def _as_of(view: View, value: Json) -> Json:
     return value | {"as_of": rfc3339(view.as_of)}
 
 
-def _orgs_page(items: list[Json], limit: int, told: Json) -> Json:
-    more = len(items) > limit
+def _orgs_page(items: list[Json], limit: int, told: Json, *, more: bool = False) -> Json:
+    more = more or len(items) > limit
     return {
         "items": items[:limit],
         "next": write_cursor((0, items[limit - 1]["org_id"])) if more else None,

@@ -3,10 +3,19 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from streams.metrics.source import Shard
+from streams.engine.position import Position
+from streams.metrics.source import Shard as CountedShard
 from streams.metrics.source import Source as CountedSource
 
 __all__ = ["Shard", "Source"]
+
+
+class Shard(CountedShard, Protocol):
+    """One assigned partition, with its row of the table `positions`."""
+
+    @property
+    def position(self) -> Position:
+        """Its offsets, times and counts."""
 
 
 class Source(CountedSource, Protocol):

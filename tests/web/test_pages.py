@@ -28,6 +28,9 @@ PAGES = {
     "/orgs/acme/windows/chat-r1.w1": "chat-r1.w1",
     f"/orgs/acme/explain/chat-r1:{DAY}T12:31:00.000Z": f"{DAY} 12:31:00",
     f"/orgs/acme/explain/chat-r1:{DAY}T12:40:00.000Z": f"{DAY} 12:40:00",
+    "/tables/": "Tables",
+    "/tables/replicas/": "replicas",
+    "/tables/replicas/acme/chat-r1": "acme/chat-r1",
     "/prices": "Prices",
     "/search?q=chat": "Search",
     "/orgs/acme/replicas/none": "Not Found",
@@ -84,6 +87,16 @@ def test_the_picture_says_what_the_json_says(live: Live, browser: Browser) -> No
     browser.run("document.getElementById('life-words').open = true")
     rows = browser.texts("#life-words tbody tr")
     assert any(row.startswith("Billing · dedicated: forgiven") and row.endswith("58 min 30 s") for row in rows)
+
+
+def test_a_raw_row_is_one_click_from_its_page_and_says_what_is_kept(live: Live, browser: Browser) -> None:
+    browser.open(f"{live.url}/orgs/acme/windows/chat-r1.w1")
+    browser.run("[...document.links].find(link => link.textContent === 'Raw row').click()")
+    until(lambda: browser.texts("h1") == ["acme/chat-r1.w1"], "the raw row", 20)
+    fields = dict(zip(browser.texts(".facts dt"), browser.texts(".facts dd"), strict=True))
+    row = live.get("/tables/windows/acme/chat-r1.w1").json["row"]
+    assert (fields["billed_ms"], fields["meter"]) == (str(row["billed_ms"]), "dedicated")
+    assert fields.keys() == row.keys()
 
 
 def test_the_states_of_an_instance_are_drawn_from_its_changes(live: Live, browser: Browser) -> None:

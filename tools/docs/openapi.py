@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic.json_schema import models_json_schema
 
+from streams.engine.rows import DESCRIPTIONS
 from streams.lifecycle.deployment import DeploymentStatus
 from streams.lifecycle.instance import InstanceState
 from tools.docs import views
@@ -32,6 +33,19 @@ _RESPONSES: Json = {
     },
 }
 _PARAMETERS: Json = {
+    "table": {
+        "name": "table",
+        "in": "path",
+        "required": True,
+        "description": "A table's name, as `/tables/` lists it.",
+        "schema": {"type": "string", "enum": list(DESCRIPTIONS)},
+    },
+    "partition": {
+        "name": "partition",
+        "in": "path",
+        "required": True,
+        "schema": {"type": "integer", "minimum": 0},
+    },
     "org": {"name": "org", "in": "path", "required": True, "schema": {"type": "string"}},
     "limit": {
         "name": "limit",
@@ -59,6 +73,7 @@ LISTS: dict[str, type[views.View]] = {
     "InstanceList": views.Listed[views.Instance],
     "PriceList": views.Listed[views.ProfilePrice],
     "PartitionList": views.Listed[views.PartitionFigures],
+    "TableList": views.Listed[views.Table],
 }
 
 ANSWERS: dict[str, type[views.View]] = {
@@ -77,6 +92,10 @@ ANSWERS: dict[str, type[views.View]] = {
     "/orgs/{org}/instances/{id}": views.OneInstance,
     "/orgs/{org}/windows/{window_id}": views.OneWindow,
     "/orgs/{org}/explain/{usage_id}": views.Explanation,
+    "/tables/": LISTS["TableList"],
+    "/tables/{table}/": views.RowList,
+    "/tables/positions/{partition}": views.OneRow,
+    "/tables/{table}/{org}/{id}": views.OneRow,
 }
 """The model of each path's answer."""
 
@@ -96,9 +115,13 @@ _SUMMARIES = {
     "/orgs/{org}/instances/{id}": "An instance and the windows of its meters.",
     "/orgs/{org}/windows/{window_id}": "A window and what became of its time.",
     "/orgs/{org}/explain/{usage_id}": "Why a charge exists, or why a minute was not charged.",
+    "/tables/": "Faust's tables, for people.",
+    "/tables/{table}/": "A table's rows as they are kept; their form may change.",
+    "/tables/positions/{partition}": "A partition's offsets, times and counts as they are kept.",
+    "/tables/{table}/{org}/{id}": "A row as it is kept; its form may change.",
 }
-_NOT_503 = {"/health", "/prices"}
-_PAGED = {"/orgs", "/prices", "/orgs/{org}/deployments", "/orgs/{org}/instances"}
+_NOT_503 = {"/health", "/prices", "/tables/"}
+_PAGED = {"/orgs", "/prices", "/orgs/{org}/deployments", "/orgs/{org}/instances", "/tables/{table}/"}
 
 
 def openapi() -> Json:
@@ -126,7 +149,7 @@ def openapi() -> Json:
 def _get(path: str) -> Json:
     name = _name(ANSWERS[path])
     refs = {"401": "Token"}
-    if "{org}" in path:
+    if "{org}" in path or path.startswith("/tables/{") or "{partition}" in path:
         refs |= {"404": "Unknown"}
     if path in _PAGED or "explain" in path:
         refs |= {"400": "Wrong"}
@@ -164,6 +187,8 @@ def _metrics() -> Json:
 
 
 def _operation_id(path: str) -> str:
+    if path.startswith("/tables/{"):
+        return "row" if path.endswith("}") else "rows"
     words = [word for word in path.split("/") if word and not word.startswith("{")]
     if path.endswith("}"):
         words[-1] = words[-1].removesuffix("s")
@@ -171,10 +196,12 @@ def _operation_id(path: str) -> str:
 
 
 def _parameters(path: str) -> Sequence[Json]:
-    found: list[Json] = [{"$ref": "#/components/parameters/org"}] if "{org}" in path else []
+    shared = [name for name in ("table", "org", "partition") if f"{{{name}}}" in path]
+    found: list[Json] = [{"$ref": f"#/components/parameters/{name}"} for name in shared]
     *_, kind, name = ("", *path.split("/"))
     if name.endswith("id}"):
-        says = "A usage id." if kind == "explain" else f"The {kind.removesuffix('s')}'s id, looked up within its org."
+        noun = "row" if "table" in shared else kind.removesuffix("s")
+        says = "A usage id." if kind == "explain" else f"The {noun}'s id, looked up within its org."
         schema = {"type": "string"}
         found.append({"name": name.strip("{}"), "in": "path", "required": True, "description": says, "schema": schema})
     states = {"/orgs/{org}/deployments": DeploymentStatus, "/orgs/{org}/instances": InstanceState}.get(path)

@@ -1,6 +1,6 @@
 """The answers of the web views as models, for the OpenAPI document: the contract's fields, and what the views add."""
 
-from typing import Annotated, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -335,6 +335,36 @@ class OrgList(Listed[OrgInList], FromReadModel):
     """`/orgs`: every org, in order of its id."""
 
     heads: list[Head] | None = Field(None, description="The partitions that were looked at.")
+
+
+class KeptRow(View):
+    """A row of a table as it is kept; its form may change."""
+
+    key: str = Field(description="`<org_id>/<row_id>`; of `positions`, the partition's number.")
+    partition: Count
+    row: dict[str, Any]
+
+
+class OneRow(KeptRow, AsOf):
+    """`/tables/{table}/{org}/{id}`."""
+
+    table: str
+
+
+class RowList(Listed[KeptRow]):
+    """`/tables/{table}/`: the rows of all partitions, in order of org and id."""
+
+    table: str
+    description: str
+    heads: list[Head] = Field(description="The partitions that were looked at.")
+
+
+class Table(View):
+    """One of Faust's tables."""
+
+    table: str
+    description: str = Field(description="What a row is.")
+    path: str = Field(description="Where its rows are listed.")
 
 
 class Found(View):

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import jsonschema
 import pytest
 
+from streams.engine.rows import DESCRIPTIONS
 from tests.unit.docs.npm import official_schema
 from tests.unit.web.support import World, serving
 from tools.console import ROOT
@@ -28,6 +29,9 @@ PATHS = {
     "/orgs/{org}/instances/{id}",
     "/orgs/{org}/windows/{window_id}",
     "/orgs/{org}/explain/{usage_id}",
+    "/tables/",
+    "/tables/{table}/",
+    "/tables/{table}/{org}/{id}",
     "/prices",
     "/health",
     "/ready",
@@ -47,6 +51,9 @@ FIELDS = {
     "DeploymentList": "items next as_of",
     "InstanceList": "items next as_of",
     "PriceList": "items next as_of",
+    "TableList": "items next as_of",
+    "RowList": "items next as_of",
+    "OneRow": "as_of",
     "Fleet": "as_of",
     "Health": "as_of",
     "Ready": "as_of",
@@ -67,7 +74,7 @@ def test_it_holds_the_official_schema() -> None:
 
 def test_every_path_of_the_contract_is_there() -> None:
     assert DOCUMENT["paths"].keys() >= PATHS
-    assert DOCUMENT["paths"].keys() - PATHS == {"/partitions", "/orgs", "/search"}
+    assert DOCUMENT["paths"].keys() - PATHS == {"/partitions", "/orgs", "/search", "/tables/positions/{partition}"}
 
 
 @pytest.mark.parametrize("name", FIELDS)
@@ -147,6 +154,11 @@ def busy_world() -> World:
         ("/orgs/{org}/explain/{usage_id}", "/orgs/acme/explain/box:gpu:2026-11-29T12:01:00.000Z"),
         ("/orgs/{org}/explain/{usage_id}", "/orgs/acme/explain/box:gpu:2026-11-29T12:07:00.000Z"),
         ("/orgs/{org}/explain/{usage_id}", "/orgs/acme/explain/batch-r1:2026-11-29T12:01:00.000Z"),
+        ("/tables/", "/tables/"),
+        *(("/tables/{table}/", f"/tables/{table}/?limit=2") for table in DESCRIPTIONS),
+        ("/tables/positions/{partition}", "/tables/positions/1"),
+        ("/tables/{table}/{org}/{id}", "/tables/replicas/acme/chat-r1"),
+        ("/tables/{table}/{org}/{id}", "/tables/events/acme/host.reports/h0"),
     ],
 )
 async def test_real_answers_hold_it_and_have_nothing_besides(template: str, path: str) -> None:

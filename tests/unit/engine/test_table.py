@@ -1,8 +1,33 @@
-"""The changelogs as Kafka is asked for them."""
+"""Faust's tables over a worker's rows, and the changelogs as Kafka is asked for them."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 import pytest
 
-from streams.engine.table import changelog_config
+from streams.app import make_app
+from streams.billing.prices import Prices
+from streams.billing.windows import Origin, Window
+from streams.engine.rowcodec import encode_row
+from streams.engine.shard import INPUTS, Shard
+from streams.engine.table import TABLES, ReadOnlyTableError, changelog_config
+from streams.lifecycle.deployment import DeploymentStatus
+from streams.lifecycle.instance import InstanceStage, Order
+from streams.lifecycle.replica import ReplicaStatus
+from streams.limits import HOUR_MS
+from streams.rules.context import Switches
+from streams.rules.rows import Answer, Deployment, Instance, OrderCount, Org, Replica, Row, Seen, WindowCount, row_key
+from streams.settings import Settings
+from topics.partitioner import partition_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PARTITIONS = 2
+ACME = 0
+"""The partition of acme; that of bolt and zeta is the other."""
 
 
 @pytest.mark.parametrize(("replication", "stored"), [(1, "1"), (2, "1"), (3, "2"), (5, "4")])
@@ -10,3 +35,177 @@ def test_a_row_counts_as_stored_where_what_is_sent_beside_it_does(replication: i
     config = changelog_config(replication)
     assert config["min.insync.replicas"] == stored
     assert config["cleanup.policy"] == "compact"
+
+
+def shard(number: int) -> Shard:
+    return Shard(
+        number, partitions=PARTITIONS, prices=Prices(), switches=Switches(), retention_ms=HOUR_MS, stall_timeout_s=2.0
+    )
+
+
+def window(org_id: str, replica_id: str) -> Window:
+    return Window(
+        org_id,
+        f"{replica_id}.w1",
+        "dedicated",
+        replica_id,
+        "chat",
+        "dedicated.h100.1x",
+        quantity=1,
+        opened_at=1_000,
+        billed_until=1_000,
+        last_health_check=2_000,
+        opened_by=Origin("execlet.progress", 7, 1_000),
+    )
+
+
+def replica(org_id: str, replica_id: str) -> Replica:
+    counts = (WindowCount("dedicated", 1, 0),)
+    return Replica(org_id, replica_id, "chat", ReplicaStatus.RUNNING, 500, window_counts=counts)
+
+
+def deployment(org_id: str) -> Deployment:
+    return Deployment(org_id, "chat", DeploymentStatus.CREATED, "m", "h100", 1, "dedicated", 1, None, 500, 500)
+
+
+ROWS: tuple[Row, ...] = (
+    Org("acme", balance="12.50"),
+    Org("zeta"),
+    deployment("acme"),
+    deployment("bolt"),
+    replica("acme", "chat-r1"),
+    replica("bolt", "chat-r1"),
+    window("acme", "chat-r1"),
+    Instance(
+        "acme",
+        "box",
+        InstanceStage.RUNNING,
+        "o",
+        "a100",
+        2,
+        100,
+        "ssh",
+        "ubuntu",
+        True,
+        1,
+        2,
+        orders={Order.CREATE: OrderCount(1, 1, 0)},
+    ),
+    Answer("acme", "c1", 5, '{"outcome":"accepted"}'),
+    Seen("acme", "execlet.progress", "e1", 9),
+)
+
+
+@pytest.fixture
+def tables() -> Any:
+    """The tables of a worker that has both partitions, and their rows."""
+    assert [partition_of(org, PARTITIONS) for org in ("acme", "bolt", "zeta")] == [ACME, 1, 1]
+    app = make_app(Settings.from_env({"OBOL_PARTITIONS": str(PARTITIONS)}))
+    for number in range(PARTITIONS):
+        app.engine.by_partition[number] = restored = shard(number)
+        for row in ROWS:
+            if partition_of(row.org_id, PARTITIONS) == number:
+                restored.restore(row.TABLE, row_key(row), encode_row(row))
+        restored.start(dict.fromkeys(INPUTS, 0))
+    return app.tables
+
+
+async def test_a_row_is_found_by_its_key_with_all_its_fields(tables: Any) -> None:
+    assert tables["replicas"]["acme/chat-r1"] == {
+        "org_id": "acme",
+        "replica_id": "chat-r1",
+        "deployment_id": "chat",
+        "status": "running",
+        "created_at": 500,
+        "fail_reason": None,
+        "last_health_check": None,
+        "window_counts": [{"meter": "dedicated", "opened": 1, "free_at": 0}],
+        "changes_made": 0,
+        "ended_at": None,
+    }
+    assert tables["instances"]["acme/box"]["orders"] == {"create": {"sent": 1, "attempt": 1, "last_minute": 0}}
+    assert tables["orgs"]["acme/acme"]["balance"] == "12.50"
+    assert tables["answers"]["acme/c1"]["value"] == '{"outcome":"accepted"}'
+    assert tables["events"]["acme/execlet.progress/e1"] == {
+        "org_id": "acme",
+        "topic": "execlet.progress",
+        "event_id": "e1",
+        "at": 9,
+    }
+    assert tables["positions"]["1"] == {"as_of": -1, "offsets": {}, "times": {}, "counts": {}}
+
+
+async def test_a_table_reads_as_a_mapping_over_all_partitions(tables: Any) -> None:
+    replicas = tables["replicas"]
+    assert sorted(replicas) == sorted(replicas.keys()) == ["acme/chat-r1", "bolt/chat-r1"]
+    assert len(replicas) == 2
+    assert {key: row["org_id"] for key, row in replicas.items()} == {"acme/chat-r1": "acme", "bolt/chat-r1": "bolt"}
+    assert sorted(row["org_id"] for row in replicas.values()) == ["acme", "bolt"]
+    assert replicas.get("acme/chat-r1") == replicas[b"acme/chat-r1"] == replicas.copy()["acme/chat-r1"]
+    assert "acme/chat-r1" in replicas
+    assert sorted(tables["orgs"]) == ["acme/acme", "bolt/bolt", "zeta/zeta"]
+    assert sorted(tables["positions"]) == ["0", "1"]
+    assert {name: len(tables[name]) for name in TABLES} == {
+        "orgs": 3,
+        "deployments": 2,
+        "replicas": 2,
+        "instances": 1,
+        "windows": 1,
+        "answers": 1,
+        "events": 1,
+        "positions": 2,
+    }
+
+
+@pytest.mark.parametrize("key", ["acme/chat-r2", "acme", "nobody/x", "", "/", "acme/chat-r1/x", b"\xff/x", 7, None])
+async def test_what_is_no_key_of_a_row_is_not_in_its_table(tables: Any, key: Any) -> None:
+    for name in TABLES:
+        assert key not in tables[name]
+
+
+async def test_a_value_is_a_copy_that_json_can_hold(tables: Any) -> None:
+    for name in TABLES:
+        for key, row in tables[name].items():
+            assert msgspec.json.decode(msgspec.json.encode(row)) == row
+            row.clear()
+            assert tables[name][key] != {}
+
+
+async def test_a_missing_row_says_where_it_would_be(tables: Any) -> None:
+    engine = tables["replicas"].engine
+    with pytest.raises(KeyError, match="acme/chat-r9: no such row"):
+        tables["replicas"]["acme/chat-r9"]
+    del engine.by_partition[ACME]
+    with pytest.raises(KeyError, match="partition 0 is not assigned to this worker; /tables/replicas/ asks its owner"):
+        tables["replicas"]["acme/chat-r1"]
+    assert "acme/chat-r1" not in tables["replicas"]
+    engine.by_partition[ACME] = shard(ACME)
+    with pytest.raises(KeyError, match="acme/chat-r1: partition 0 is being restored"):
+        tables["replicas"]["acme/chat-r1"]
+    assert sorted(tables["orgs"]) == ["bolt/bolt", "zeta/zeta"]
+
+
+WRITES: dict[str, Callable[[Any], Any]] = {
+    "set": lambda table: table.__setitem__("acme/chat-r1", {}),
+    "del": lambda table: table.__delitem__("acme/chat-r1"),
+    "pop": lambda table: table.pop("acme/chat-r1"),
+    "pop with a default": lambda table: table.pop("nobody/x", None),
+    "popitem": lambda table: table.popitem(),
+    "setdefault": lambda table: table.setdefault("acme/chat-r1", {}),
+    "update": lambda table: table.update({"acme/chat-r1": {}}),
+    "update with nothing": lambda table: table.update(),
+    "raw_update": lambda table: table.raw_update({"acme/chat-r1": {}}),
+    "clear": lambda table: table.clear(),
+}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES.keys())
+async def test_a_write_is_refused_and_says_who_writes(tables: Any, write: Callable[[Any], Any]) -> None:
+    before = tables["replicas"].copy()
+    with pytest.raises(ReadOnlyTableError) as refused:
+        write(tables["replicas"])
+    assert str(refused.value) == (
+        "table replicas is read-only: the rules write its rows, in the transaction of each partition's commit; to "
+        "change one, send a record to an inbound topic (faust -A streams.app send user.commands ...)"
+    )
+    assert tables["replicas"].copy() == before

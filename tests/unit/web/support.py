@@ -19,6 +19,7 @@ from schemas.reports import Report
 from schemas.times import parse_rfc3339
 from streams.billing.prices import PriceRecord, Prices
 from streams.billing.windows import Origin
+from streams.engine.position import Position
 from streams.limits import HOUR_MS
 from streams.rules.accountant import Accountant
 from streams.rules.context import Switches
@@ -62,6 +63,7 @@ class FakeShard:
     lag_ms: int | None = 0
     restored_rows: int = 0
     restore_total: int | None = 0
+    position: Position = field(default_factory=Position)
 
 
 class World:

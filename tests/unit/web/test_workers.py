@@ -27,6 +27,22 @@ async def test_three_workers_give_the_same_bytes_for_every_org() -> None:
             assert '"deployment_id":"chat"' in answers.pop()
 
 
+async def test_every_page_of_orgs_comes_from_a_worker_that_has_none_of_them() -> None:
+    world = World(partitions=2)
+    orgs = [org for org in (f"org{number:02}" for number in range(30)) if world.shard_of(org).partition == 0]
+    for org in orgs:
+        world.deploy("12:00", org, "chat", serving="serverless")
+    async with serving(world, 2) as workers:
+        for worker in workers:
+            found: list[str] = []
+            cursor: str | None = ""
+            while cursor is not None:
+                got = (await worker.get(f"/orgs?limit=3&cursor={cursor}")).json
+                found += [item["org_id"] for item in got["items"]]
+                cursor = got["next"]
+            assert found == orgs
+
+
 async def test_an_owner_that_is_unknown_gone_or_restoring_is_503_with_retry_after() -> None:
     world = fleet_of(1)
     partition = world.shard_of("org0").partition

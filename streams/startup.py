@@ -1,0 +1,90 @@
+"""What is checked and created before a worker starts: the port, the data directory, the topics."""
+
+import logging
+import os
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+
+from aiokafka.admin import AIOKafkaAdminClient
+
+from streams.engine.table import changelog_config
+from streams.settings import SettingError, Settings
+from topics.provision import NewTopicSpec, ensure_topics, provision
+
+log = logging.getLogger(__name__)
+
+
+async def prepare(settings: Settings, data_dir: Path, changelogs: Iterable[str], *, web: bool) -> None:
+    """Check what the worker needs from its machine, then create missing topics and check the existing ones.
+
+    `web`: the web views are on, so their port must be free. Raises `SettingError` or `ProvisionError`.
+    """
+    if web:
+        check_port(settings)
+    make_data_dir(data_dir)
+    if settings.billing_dry_run and not settings.billing_enabled:
+        log.warning(
+            "DEDICATED_BILLING_DRY_RUN does nothing without DEDICATED_BILLING_ENABLED, and no dedicated "
+            "window is billed; set DEDICATED_BILLING_ENABLED=1 as well for a dry run (B21)"
+        )
+    await provision(settings)
+    await _provision_changelogs(settings, changelogs)
+
+
+def check_port(settings: Settings) -> None:
+    """Raise `SettingError` when the address of the web views can't be bound."""
+    family = socket.AF_INET6 if ":" in settings.http_host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((settings.http_host, settings.http_port))
+        except OSError as error:
+            problem = f"is {settings.http_port}, which can't be had on {settings.http_host} ({error.strerror})"
+            fix = "choose another, or end what listens there (another worker?)"
+            raise SettingError("OBOL_HTTP_PORT", problem, fix) from error
+
+
+def make_data_dir(folder: Path) -> None:
+    """Create the worker's folder with its parents; Faust creates only the last one. Raises `SettingError`."""
+    fix = "name a folder that this worker may write to"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        problem = f"is {str(folder)!r}, which can't be made ({error.strerror})"
+        raise SettingError("OBOL_DATA_DIR", problem, fix) from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise SettingError("OBOL_DATA_DIR", f"is {str(folder)!r}, which this user can't write to", fix)
+
+
+def show_own_info_lines() -> None:
+    """Let lines of level info from `streams` through to a log that by default shows only warnings."""
+    logging.getLogger("streams").setLevel(logging.INFO)
+    for handler in logging.root.handlers:
+        if handler.level == logging.WARNING:
+            handler.setLevel(logging.INFO)
+            handler.addFilter(_is_own_or_warning)
+
+
+def _is_own_or_warning(record: logging.LogRecord) -> bool:
+    return record.levelno >= logging.WARNING or record.name.startswith("streams.")
+
+
+async def _provision_changelogs(settings: Settings, changelogs: Iterable[str]) -> None:
+    admin = AIOKafkaAdminClient(**settings.kafka_client_options())
+    await admin.start()
+    try:
+        await ensure_topics(
+            admin,
+            [
+                NewTopicSpec(
+                    name=changelog,
+                    partitions=settings.partitions,
+                    replication=settings.replication,
+                    config=changelog_config(settings.replication),
+                )
+                for changelog in changelogs
+            ],
+        )
+    finally:
+        await admin.close()

@@ -1,0 +1,192 @@
+"""Faust's tables as views: every table, a table's rows, one row, as they are kept.
+
+Rows are listed in order of (org, id), over all workers. A page is found by going through the ids in slices, so that a
+table of a million rows does not keep the event loop from other work.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from heapq import nsmallest
+from typing import Any
+
+from aiohttp import web
+
+from streams.engine import position as positions
+from streams.engine import rows
+from streams.rules.store import OrgRows
+from streams.web import finding, shapes
+from streams.web.answers import not_found
+from streams.web.forward import HOP_HEADER
+from streams.web.frame import Answer, Handler, own_as_of
+from streams.web.order import write_cursor
+from streams.web.queries import page_asked
+from streams.web.shapes import View
+from streams.web.source import Shard, Source
+from streams.web.summary import smallest
+
+Json = dict[str, Any]
+Place = tuple[str, str]
+"""A row's place in the order: its org and its id. A position has none, and its partition's number."""
+
+SLICE_IDS = 10_000
+"""So many ids are looked at before other work gets a turn: a few milliseconds."""
+
+
+class Tables:
+    """The views under `/tables/` of one worker.
+
+    `of_org` answers from the rows of the request's org, `of_partition` from a partition, each where it is assigned.
+    `ask_others` returns the JSON that each other worker answers to a path; `all_present` raises unless the heads of all
+    partitions are there.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        of_org: Callable[[web.Request, Callable[[View, OrgRows], Answer]], Awaitable[Answer | web.Response]],
+        of_partition: Callable[[web.Request, int, str], Awaitable[Shard | web.Response]],
+        ask_others: Callable[[str], Awaitable[list[Json]]],
+        all_present: Callable[[list[Json]], None],
+    ) -> None:
+        self._source = source
+        self._of_org = of_org
+        self._of_partition = of_partition
+        self._ask_others = ask_others
+        self._all_present = all_present
+
+    def views(self) -> dict[str, Handler]:
+        """Return every path with its handler."""
+        return {
+            "/tables/": self.tables,
+            "/tables/{table}/": self.table,
+            f"/tables/{positions.TABLE}/{{partition}}": self.position,
+            "/tables/{table}/{org}/{id:.+}": self.row,
+        }
+
+    async def tables(self, _: web.Request) -> Answer:
+        """`/tables/`."""
+        items = [
+            {"table": table, "description": description, "path": f"/tables/{table}/"}
+            for table, description in rows.DESCRIPTIONS.items()
+        ]
+        return Answer("tables.html", {"items": items, "next": None, "as_of": own_as_of(self._source)})
+
+    async def table(self, request: web.Request) -> Answer:
+        """`/tables/{table}/`: the rows of all partitions."""
+        table = _table(request)
+        limit, asked_after = page_asked(request)
+        after = _place(table, "" if asked_after is None else asked_after[1])
+        found = await rows_after([shard for shard in self._source.shards() if shard.ready], table, after, limit + 1)
+        heads, more = finding.heads(self._source), False
+        if HOP_HEADER not in request.headers:
+            cursor = "" if asked_after is None else f"&cursor={write_cursor(asked_after)}"
+            for answer in await self._ask_others(f"/tables/{table}/?limit={limit}{cursor}"):
+                found += answer["items"]
+                heads += answer["heads"]
+                more |= answer["next"] is not None
+            self._all_present(heads)
+        found.sort(key=lambda item: _place(table, item["key"]))
+        more |= len(found) > limit
+        items = found[:limit]
+        value = {
+            "table": table,
+            "description": rows.DESCRIPTIONS[table],
+            "items": items,
+            "next": write_cursor((0, items[-1]["key"])) if more else None,
+            "as_of": smallest(heads),
+            "heads": heads,
+        }
+        return Answer("table.html", value)
+
+    async def row(self, request: web.Request) -> Answer | web.Response:
+        """`/tables/{table}/{org}/{id}`."""
+        table, row_id = _table(request), request.match_info["id"]
+
+        def make(view: View, org: OrgRows) -> Answer:
+            key = f"{org.org.org_id}/{row_id}"
+            found = rows.org_row(org, table, row_id)
+            if found is None:
+                raise not_found(
+                    f"table {table} has no row {key!a}; /tables/{table}/ lists its rows",
+                    as_of=shapes.time_or_null(view.as_of),
+                )
+            value = {"table": table, **_item(view.partition, key, found), "as_of": shapes.time_or_null(view.as_of)}
+            return Answer("row.html", value)
+
+        return await self._of_org(request, make)
+
+    async def position(self, request: web.Request) -> Answer | web.Response:
+        """`/tables/positions/{partition}`."""
+        key = request.match_info["partition"]
+        if not (key.isascii() and key.isdecimal() and str(int(key)) == key and int(key) < self._source.partitions):
+            raise not_found(f"{key!a} is no partition: they are 0 to {self._source.partitions - 1}")
+        shard = await self._of_partition(request, int(key), f"partition {key}")
+        if isinstance(shard, web.Response):
+            return shard
+        value = _item(shard.partition, key, rows.row(shard, positions.TABLE, key))
+        return Answer("row.html", {"table": positions.TABLE, **value, "as_of": shapes.time_or_null(shard.as_of)})
+
+
+async def rows_after(shards: Sequence[Shard], table: str, after: Place, count: int) -> list[Json]:
+    """Return the first `count` rows after `after` in these partitions, in order."""
+    if table == positions.TABLE:
+        return [
+            _item(shard.partition, key, rows.row(shard, table, key))
+            for shard in sorted(shards, key=lambda shard: shard.partition)
+            if _place(table, key := str(shard.partition)) > after
+        ][:count]
+    orgs: list[tuple[str, Shard]] = []
+    for shard in shards:
+        orgs += [(org_id, shard) for org_id in await _orgs_from(shard, table, after[0], count + 1)]
+    items: list[Json] = []
+    for org_id, shard in sorted(orgs, key=lambda found: found[0]):
+        org = shard.store.orgs.get(org_id)
+        if org is None or len(items) == count:
+            continue
+        after_id = after[1] if org_id == after[0] else ""
+        for row_id in await _first(org.table(table), after_id.__lt__, count - len(items)):
+            row = rows.org_row(org, table, row_id)
+            if row is not None:
+                items.append(_item(shard.partition, f"{org_id}/{row_id}", row))
+    return items
+
+
+async def _orgs_from(shard: Shard, table: str, first: str, count: int) -> list[str]:
+    """Return the `count` smallest ids, from `first` on, of a partition's orgs that have a row in `table`."""
+    orgs = shard.store.orgs
+
+    def has_rows(org_id: str) -> bool:
+        org = orgs.get(org_id)
+        return org_id >= first and org is not None and len(org.table(table)) > 0
+
+    return await _first(orgs, has_rows, count)
+
+
+async def _first(names: Iterable[str], keep: Callable[[str], bool], count: int) -> list[str]:
+    """Return the `count` smallest names that `keep` holds for, in order."""
+    found: list[str] = []
+    every = list(names)
+    for start in range(0, len(every), SLICE_IDS):
+        found = nsmallest(count, [*found, *filter(keep, every[start : start + SLICE_IDS])])
+        await asyncio.sleep(0)
+    return found
+
+
+def _table(request: web.Request) -> str:
+    table = request.match_info["table"]
+    if table not in rows.DESCRIPTIONS:
+        raise not_found(f"there is no table {table!a}; there are {', '.join(rows.DESCRIPTIONS)}")
+    return table
+
+
+def _place(table: str, key: str) -> Place:
+    """The place of a row; padded, so that partitions are in order of their numbers."""
+    if table == positions.TABLE:
+        return "", key.zfill(6) if key else ""
+    org_id, _, row_id = key.partition("/")
+    return org_id, row_id
+
+
+def _item(partition: int, key: str, row: Json | None) -> Json:
+    return {"key": key, "partition": partition, "row": row}

@@ -1,0 +1,180 @@
+"""A Faust app that runs the engine: what happens at its start, at a rebalance and at its stop.
+
+Partitions are fenced before Faust restores them, and committed before Faust gives them up.
+"""
+
+import logging
+import warnings
+from typing import Any, Final
+
+import faust
+from faust.exceptions import AlreadyConfiguredWarning
+from faust.types.tuples import TP
+from yarl import URL
+
+from streams.engine.clock import SystemClock
+from streams.engine.engine import Engine
+from streams.engine.fatal import end_process, guarded, leave_within
+from streams.engine.kafka import AioKafka, FaustConsumer
+from streams.engine.shard import INPUTS, Commit, Shard
+from streams.engine.table import TABLES
+from streams.engine.transport import BatchConsumer, BatchSchema, BatchTransport, InputTopic
+from streams.metrics import Metrics
+from streams.metrics.census import Censuses
+from streams.readmodel import ReadModel
+from streams.settings import EXIT_WRONG_SETTING, SettingError, Settings
+from streams.startup import prepare, show_own_info_lines
+from streams.web.mount import WebServer, follow, mount
+from streams.web.summary import Summaries
+from topics.catalogue import CLOCK, HEARTBEATS, TOPICS
+from topics.provision import ProvisionError
+
+STOP_DEADLINE_S: Final = 20.0
+"""How long a stop may take: mostly a second or two, more in the middle of a rebalance or of a large commit."""
+
+log = logging.getLogger(__name__)
+
+
+class App(faust.App):
+    """Faust's app with the engine of one worker."""
+
+    engine: Engine
+    read_model: ReadModel | None = None
+
+    def connect(self, settings: Settings) -> None:
+        """Read and serve through our own transport and web server, and give the engine what it needs of Faust."""
+        self.transport = WorkerTransport(self.conf.broker, self)
+        self.web = WebServer(self)
+        self.engine = Engine(
+            settings,
+            owner=self.owner_url,
+            consumer=FaustConsumer(self),
+            kafka=AioKafka(settings.kafka_client_options()),
+            clock=SystemClock(),
+        )
+        self.on_rebalance_complete.connect(_on_restored)
+
+    def topic(self, *topics: str, **options: Any) -> Any:
+        """Describe topics. Names of the contract get the namespace; an inbound topic is read in whole fetches."""
+        names = [self.engine.settings.topic(name) if name in TOPICS else name for name in topics]
+        if len(topics) == 1 and topics[0] in INPUTS:
+            return InputTopic(self, topics=names, schema=BatchSchema(), acks=False)
+        return super().topic(*names, **options)
+
+    def owner_url(self, partition: int) -> str | None:
+        """Return the URL of the worker that `partition` is assigned to, or None while it has no owner."""
+        changelog = self.engine.changelog(TABLES[0])
+        for url, topics in self.assignor.tables_metadata().items():
+            if partition in topics.get(changelog, ()):
+                return str(url).rstrip("/")
+        return None
+
+    async def on_first_start(self) -> None:
+        """Check the settings, create missing topics, start the engine, which reads all prices, and mount the views."""
+        show_own_info_lines()
+        try:
+            self.engine.settings = settings = _with_flags(self, self.engine.settings)
+            with warnings.catch_warnings():
+                # Faust read it for its banner and warns; all other code reads it anew each time.
+                warnings.simplefilter("ignore", AlreadyConfiguredWarning)
+                self.conf.canonical_url = URL(settings.advertised_url)
+            changelogs = [self.engine.changelog(table) for table in TABLES]
+            await prepare(settings, self.conf.datadir, changelogs, web=self.conf.web_enabled)
+        except (SettingError, ProvisionError) as error:
+            end_process(str(error), EXIT_WRONG_SETTING)
+        await super().on_first_start()
+        await guarded("the engine's start", self.engine.start())
+        self._mount_views(settings)
+
+    def _mount_views(self, settings: Settings) -> None:
+        """Put the views on the web server, which starts next; the read model and the metrics follow commits."""
+        engine, censuses = self.engine, Censuses(self.engine)
+        summaries = Summaries(engine, censuses)
+        self.read_model = read_model = follow(engine, settings, summaries)
+        metrics = Metrics(engine, censuses, None if read_model is None else read_model.age_s)
+
+        def committed(shard: Shard, commit: Commit, seconds: float) -> None:
+            rows = sum(map(len, commit.rows.values()))
+            messages = len(commit.outputs) + len(commit.charges)
+            tick_ms = shard.position.times.get(CLOCK.name) if CLOCK.name in commit.offsets else None
+            metrics.committed(shard, seconds=seconds, rows=rows, messages=messages, tick_ms=tick_ms)
+            if read_model is not None:
+                read_model.committed(shard, commit.rows)
+
+        engine.on_committed.append(committed)
+        if read_model is not None:
+            read_model.start()
+        if self.conf.web_enabled or read_model is not None:
+            self.add_future(censuses.keep_counting())
+        if self.conf.web_enabled:
+            mount(self.web, engine, settings, summaries, scrape=metrics.scrape, read_model=read_model)
+
+    async def stop(self) -> None:
+        """Stop before a supervisor's patience with a stopping process ends."""
+        leave_within(STOP_DEADLINE_S, lambda: self.engine.has_committed_all)
+        await super().stop()
+
+    async def on_stop(self) -> None:
+        """Commit what is applied before Faust leaves the group."""
+        if self.started:
+            self.consumer.stop_flow()
+            await guarded("the last commits", self.engine.stop())
+            self.consumer.has_let_go = True
+        if self.read_model is not None:
+            await self.read_model.stop()
+        await super().on_stop()
+
+
+class WorkerConsumer(BatchConsumer):
+    """Calls the engine before Faust takes partitions over and before it gives them up."""
+
+    app: App
+
+    async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
+        """Fence the partitions, then let Faust restore them."""
+        if self.app.should_stop:
+            return
+        partitions = _partitions(self.app.engine.settings, assigned)
+        await guarded("taking over partitions", self.app.engine.on_assigned(partitions, generation_id))
+        await super().on_partitions_assigned(assigned, generation_id)
+
+    async def on_partitions_revoked(self, revoked: set[TP]) -> None:
+        """Commit what is applied, then let Faust give the partitions up."""
+        # Faust stops the flow only when something is revoked. The next assignment's records must not reach a worker
+        # that had no partition before it is ready for them, either.
+        self.stop_flow()
+        self.app.flow_control.suspend()
+        await guarded("the commit before partitions move", self.app.engine.on_revoked())
+        # When the app is stopping, Faust would close its connections here, before the commit of `App.on_stop` is done.
+        if not self.app.should_stop:
+            await super().on_partitions_revoked(revoked)
+
+    async def on_task_error(self, exc: BaseException) -> None:
+        """End the process after an exception in an agent: Faust would go on without the records of that fetch."""
+        end_process(f"an agent failed: {exc!r}", error=exc)
+
+
+class WorkerTransport(BatchTransport):
+    """The transport whose consumer calls the engine."""
+
+    Consumer = WorkerConsumer
+
+
+async def _on_restored(app: App, **_: Any) -> None:
+    await guarded("starting work", app.engine.activate(app.consumer_generation_id))
+
+
+def _partitions(settings: Settings, assigned: set[TP]) -> list[int]:
+    """Return the partitions assigned of every input. Ends the process when the inputs are not co-partitioned."""
+    by_topic = {topic: {tp.partition for tp in assigned if tp.topic == settings.topic(topic)} for topic in INPUTS}
+    mine = by_topic[HEARTBEATS.name]
+    if any(partitions != mine for partitions in by_topic.values()):
+        end_process(f"the inbound topics are not co-partitioned: {by_topic}; give all the same number of partitions")
+    return sorted(mine)
+
+
+def _with_flags(app: App, settings: Settings) -> Settings:
+    """Return the settings with `--web-port` and `--web-bind`, which win. Raises `SettingError`."""
+    if not app.conf.web_enabled:
+        return settings
+    return settings.with_web(app.conf.web_bind, app.conf.web_port)
