@@ -61,5 +61,5 @@ def run(work: Coroutine[Any, Any, Result]) -> Result:
         refusal = None
         if isinstance(error, KafkaConnectionError):
             refusal = asyncio.run(why_refused(settings().kafka_client_options()))
-        words = told_of_kafka(error, settings().bootstrap_servers) if refusal is None else refusal.words
+        words = told_of_kafka(error, settings().bootstrap_servers) if refusal is None else refusal.message
         raise Failure(words) from error
