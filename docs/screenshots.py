@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from sim import cast  # noqa: E402 - the path above makes it importable
+from sim import script  # noqa: E402 - the path above makes it importable
 from tests.web.browser import Browser  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
@@ -26,12 +26,12 @@ def main(base: str) -> int:
     if chromium is None or driver is None:
         print("Chromium or its driver is missing: install chromium and chromium-driver", file=sys.stderr)  # noqa: T201
         return 1
-    dead_org, _ = cast.DEAD_NODE
-    dry_org, instance = cast.RUN_DRY
+    dead_org, _ = script.DEAD_NODE
+    dry_org, instance = script.RUN_DRY
     pages = {
         "fleet": "/",
         "org": f"/orgs/{dry_org}",
-        "replica": f"/orgs/{dead_org}/replicas/{cast.DEAD_REPLICA}",
+        "replica": f"/orgs/{dead_org}/replicas/{script.DEAD_REPLICA}",
         "instance": f"/orgs/{dry_org}/instances/{instance}",
     }
     IMAGES.mkdir(exist_ok=True)

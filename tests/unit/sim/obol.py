@@ -1,4 +1,4 @@
-"""Obol without a broker, for stand-ins to speak to: the pure rules over one book, and its views."""
+"""Obol without a broker, for tests of the stand-ins: the rules over one partition, and its views."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from schemas.prices import Price, PriceRemoved
 from sim.records import CURRENCY, Record
-from sim.stage import Heard
+from sim.stage import Output
 from streams.billing.prices import PriceRecord, Prices
 from streams.billing.windows import Origin, WindowMeter
 from streams.rules.accountant import Accountant
@@ -26,7 +26,7 @@ METERS = {
 
 
 class Platform:
-    """Takes records in order of time, all orgs in one partition; hands out what Obol would send for each."""
+    """Applies records in order of time, with all orgs in one partition, and yields Obol's outputs."""
 
     def __init__(self) -> None:
         self.prices = Prices()
@@ -36,8 +36,8 @@ class Platform:
         self.counts: Counter[tuple[str, str]] = Counter()
         self._offset = 0
 
-    def apply(self, record: Record) -> Iterator[Heard]:
-        """Apply one record; only partition 0's ticks count, as there is but one book."""
+    def apply(self, record: Record) -> Iterator[Output]:
+        """Apply one record. Of the ticks, only those of partition 0 are applied."""
         self._offset += 1
         if record.topic == catalogue.PRICES.name:
             self._price(record)
@@ -54,10 +54,10 @@ class Platform:
             self.dead.append(dead)
         self.counts.update(decision.counts)
         for charge in decision.charges:
-            yield Heard(catalogue.USAGE.name, charge.timestamp, _usage(charge))
+            yield Output(catalogue.USAGE.name, charge.timestamp, _usage(charge))
         for output in decision.outputs:
             value = output.message if isinstance(output.message, bytes) else codec.encode(output.message)
-            yield Heard(output.topic, output.timestamp, value)
+            yield Output(output.topic, output.timestamp, value)
 
     def _price(self, record: Record) -> None:
         key = None if record.key is None else record.key.encode()
@@ -86,7 +86,7 @@ def _usage(charge: Charge) -> bytes:
 
 
 class PlatformViews:
-    """The contract's views of a `Platform`, for what the demo reads of them."""
+    """The views of a `Platform` that the demo reads."""
 
     def __init__(self, platform: Platform, as_of: int) -> None:
         self._book = platform.accountant.book
