@@ -1,69 +1,69 @@
-# `make help` lists the targets. Whatever they need, they set up.
+# `make help` lists the targets. They set up what they need.
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 PYTHON_BIN := .venv/bin/python
 UP := $(PYTHON_BIN) tools/up.py
-# A lock names packages and hashes; where they come from is each machine's own affair.
+# A lock file names packages and hashes, never an index: that is each machine's own setting.
 PIP_COMPILE := env -u PIP_FIND_LINKS -u PIP_INDEX_URL .venv/bin/pip-compile -q --generate-hashes --strip-extras \
 	--allow-unsafe --no-header --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
 .PHONY: help
-help: ## this list
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: ## virtual environment with the locked dependencies
+setup: ## create the virtual environment with the locked dependencies
 	@tools/setup
 
 .PHONY: demo
-demo: setup ## broker, worker and a small fleet, to watch; ends with Ctrl-C (DEMO=once: ends by itself)
+demo: setup ## run a broker, a worker and a small fleet until Ctrl-C (DEMO=once: until the play ends)
 	@$(UP) kafka -- $(PYTHON_BIN) -m sim demo
 
 .PHONY: run
-run: setup ## the worker, on KAFKA_BOOTSTRAP_SERVERS or a local broker, which it leaves running
+run: setup ## run a worker on KAFKA_BOOTSTRAP_SERVERS, or on a local broker that is left running
 	@$(UP) --keep kafka -- .venv/bin/faust -A streams.app worker --loglevel=info
 
 .PHONY: broker
-broker: setup ## a local broker and Redis, left running; prints their addresses
+broker: setup ## start a local broker and Redis, and print their addresses
 	@$(PYTHON_BIN) tools/broker.py start
 	@$(PYTHON_BIN) tools/redis.py start
 
 .PHONY: stop
-stop: setup ## stop the local broker and Redis, keeping their data
+stop: setup ## stop the local broker and Redis, and keep the broker's data
 	@$(PYTHON_BIN) tools/redis.py stop
 	@$(PYTHON_BIN) tools/broker.py stop
 
 .PHONY: check
-check: setup ## format, lint, strict types, import rules
+check: setup ## check format, lint, types and import rules
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/mypy
 	.venv/bin/pytest -q tests/unit/test_house.py
 
 .PHONY: test
-test: setup ## every test (ARGS=… goes to pytest)
+test: setup ## run all tests (ARGS=… is passed to pytest)
 	@$(PYTHON_BIN) tools/broker.py fetch
-	@$(PYTHON_BIN) tools/redis.py fetch || echo "the tests that need a Redis will be skipped"
+	@$(PYTHON_BIN) tools/redis.py fetch || echo "the tests that need Redis are skipped"
 	@$(PYTHON_BIN) tools/browser.py
 	.venv/bin/pytest -q --durations=10 $(ARGS)
 
 .PHONY: docs
-docs: setup ## the documents that are made from the code: AsyncAPI, JSON Schemas, OpenAPI, metrics, dashboard
+docs: setup ## write the generated documents: AsyncAPI, JSON Schemas, OpenAPI, diagrams, metrics, dashboard
 	@$(PYTHON_BIN) -m tools.docs
 
 .PHONY: bench
-bench: setup ## how fast, side by side with what a user would pick instead (ARGS=--quick: a minute)
+bench: setup ## run the benchmarks (ARGS=--quick: one minute)
 	@$(UP) kafka -- $(PYTHON_BIN) -m bench $(ARGS)
 
 .PHONY: lock
-lock: setup ## pin the dependencies anew, from pyproject.toml
+lock: setup ## update the lock files from pyproject.toml
 	$(PIP_COMPILE) -o requirements.lock pyproject.toml
 	$(PIP_COMPILE) --extra dev -c requirements.lock -o requirements-dev.lock pyproject.toml
 
 .PHONY: clean
-clean: ## stop what was started here; remove .venv, .obol and caches
+clean: ## stop local services and delete .venv, .obol and caches
 	@if [[ -d .obol && -x $(PYTHON_BIN) ]]; then \
 		$(PYTHON_BIN) tools/redis.py stop; \
 		$(PYTHON_BIN) tools/broker.py stop; \

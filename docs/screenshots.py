@@ -1,7 +1,7 @@
-# ruff: noqa: INP001 - a script, no part of a package
-"""Pictures of the four main pages for the README: `make demo` in one terminal, this script in another.
+# ruff: noqa: INP001 - a script, not part of a package
+"""Take the README's screenshots: run `make demo` in one terminal and this script in another.
 
-It writes docs/images/*.png. Takes the address that the demo prints; its default is the worker's default.
+Writes docs/images/*.png. The argument is the address that the demo prints; the default is the worker's default.
 """
 
 import shutil
@@ -11,27 +11,27 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from sim import cast  # noqa: E402 - the path above makes it importable
+from sim import script  # noqa: E402 - the path above makes it importable
 from tests.web.browser import Browser  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
 DEFAULT_URL = "http://127.0.0.1:6066"
 WIDTH = 1280
-MOST_HEIGHT = 900
+MAX_HEIGHT = 900
 
 
 def main(base: str) -> int:
-    """Take the pictures; 1 where there is no browser."""
+    """Take the screenshots. Returns the exit code."""
     chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if chromium is None or driver is None:
-        print("no Chromium with its driver here: install chromium and chromium-driver", file=sys.stderr)  # noqa: T201
+        print("Chromium or its driver is missing: install chromium and chromium-driver", file=sys.stderr)  # noqa: T201
         return 1
-    dead_org, _ = cast.DEAD_NODE
-    dry_org, instance = cast.RUN_DRY
+    dead_org, _ = script.DEAD_NODE
+    dry_org, instance = script.RUN_DRY
     pages = {
         "fleet": "/",
         "org": f"/orgs/{dry_org}",
-        "replica": f"/orgs/{dead_org}/replicas/{cast.DEAD_REPLICA}",
+        "replica": f"/orgs/{dead_org}/replicas/{script.DEAD_REPLICA}",
         "instance": f"/orgs/{dry_org}/instances/{instance}",
     }
     IMAGES.mkdir(exist_ok=True)
@@ -39,7 +39,7 @@ def main(base: str) -> int:
         for name, path in pages.items():
             browser.theme("light")
             browser.open(base + path)
-            browser.shoot(IMAGES / f"{name}.png", WIDTH, MOST_HEIGHT)
+            browser.shoot(IMAGES / f"{name}.png", WIDTH, MAX_HEIGHT)
     return 0
 
 

@@ -1,1 +1,1 @@
-"""Wire models: what crosses a topic, one module per topic, after the wire contract."""
+"""Wire models of the record values, one module per topic (wire contract)."""

@@ -1,4 +1,4 @@
-"""`croesus.accounts`: what Croesus tells of an org's money."""
+"""`croesus.accounts`: balances and suspensions that Croesus reports."""
 
 from typing import Annotated, Literal
 
@@ -9,17 +9,19 @@ from schemas.ids import EventId, Int64, Money, OrgId
 
 
 class BalanceUpdated(Wire):
-    """An org's balance as it stands (I6, I7, I8)."""
+    """The current balance of an org (I6, I7, I8)."""
 
     type: Literal["balance_updated"] = "balance_updated"
     event_id: EventId
     org_id: OrgId
-    balance: Money = Field(description="The whole balance, in the installation's currency; may be negative.")
-    sequence: Int64 | None = Field(None, description="Rises with each update; one not above the last is ignored (C3).")
+    balance: Money = Field(description="The total balance in the installation's currency; may be negative.")
+    sequence: Int64 | None = Field(
+        None, description="Increases with each update; an update whose sequence is not above the last is ignored (C3)."
+    )
 
 
 class OrgSuspended(Wire):
-    """The org may create, deploy and start nothing from now on (B22)."""
+    """From now on the org may not create, deploy or start anything (B22)."""
 
     type: Literal["org_suspended"] = "org_suspended"
     event_id: EventId
@@ -35,4 +37,4 @@ class OrgReinstated(Wire):
 
 
 Account = Annotated[BalanceUpdated | OrgSuspended | OrgReinstated, Field(discriminator="type")]
-"""Any record of `croesus.accounts`, told apart by `type`."""
+"""Any record of `croesus.accounts`, distinguished by `type`."""

@@ -1,20 +1,20 @@
-"""What all wire models share, and the bounds of a record as a whole."""
+"""The base class of all wire models, and the limits of a record value."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
-Json = dict[str, Any]
-"""A JSON object."""
+Json: TypeAlias = dict[str, Any]
+"""A parsed JSON object."""
 
 MAX_VALUE_BYTES: Final = 65_536
-"""A longer record value is a dead letter `too_large` and is never parsed (contract, "Out")."""
+"""A longer value is not parsed; it becomes a `too_large` dead letter (contract, "Out")."""
 
 MAX_DEPTH: Final = 32
-"""Deepest nesting of objects and arrays, the outer object being 1; deeper is `undecodable` (contract, "Out")."""
+"""Greatest nesting of objects and arrays, counting the outer object as 1; deeper is `undecodable` (contract, "Out")."""
 
 
 class Wire(BaseModel):
@@ -24,7 +24,7 @@ class Wire(BaseModel):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """Require what tells the models of a topic apart: its default serves code that builds one, not producers."""
+        """List the discriminator as required: its default is for our own code; producers must send it."""
         json_schema = handler.resolve_ref_schema(handler(schema))
         required = set(json_schema.get("required", ()))
         for name, field in json_schema["properties"].items():
@@ -37,15 +37,12 @@ class Wire(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class NullIs:
-    """Marks an optional field whose JSON null means the same as its absence: `default` (contract, "Conventions").
-
-    It costs nothing where the field is absent, and nothing in models without such a field.
-    """
+    """Marks an optional field in which JSON null means absent, that is, `default` (contract, "Conventions")."""
 
     default: Any
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Wrap the field's own schema; its JSON schema says that null may stand there."""
+        """Wrap the field's own schema, and allow null in its JSON schema."""
         inner = handler(source)
         default = self.default
 

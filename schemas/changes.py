@@ -1,4 +1,4 @@
-"""`lifecycle.changes`: every change of state, told once."""
+"""`lifecycle.changes`: one message for each change of state."""
 
 from typing import Literal
 
@@ -8,21 +8,24 @@ from schemas.base import Wire
 from schemas.ids import Rfc3339
 
 Kind = Literal["deployment", "replica", "instance"]
-"""What a change is of."""
+"""The kind of entity that changed."""
 
 
 class LifecycleChange(Wire):
-    """An entity moved from one state to another (R1, P1, I1)."""
+    """An entity changed from one state to another (R1, P1, I1)."""
 
     event_id: str = Field(description="`<kind>:<id>:<n>`, n = 1, 2, … per entity.")
-    org_id: str = Field(description="The organisation whose entity it is.")
-    kind: Kind = Field(description="What changed.")
+    org_id: str = Field(description="The organisation that the entity belongs to.")
+    kind: Kind = Field(description="The kind of entity that changed.")
     id: str = Field(description="The deployment's, replica's or instance's id.")
     from_: str | None = Field(
-        None, validation_alias="from", serialization_alias="from", description="State before; absent when new."
+        None,
+        validation_alias="from",
+        serialization_alias="from",
+        description="Previous state; absent for a new entity.",
     )
-    to: str = Field(description="State after.")
-    reason: str = Field(description="Why: a fail reason, a report's name, or a word of the contract's list.")
-    error_code: str | None = Field(None, description="Instances: the code as it stands after the change (I3).")
-    error_message: str | None = Field(None, description="Instances: the message as it stands after the change (I3).")
+    to: str = Field(description="New state.")
+    reason: str = Field(description="The reason: a fail reason, a report's name, or one of the contract's list.")
+    error_code: str | None = Field(None, description="Instances: the error code after the change (I3).")
+    error_message: str | None = Field(None, description="Instances: the error message after the change (I3).")
     at: Rfc3339 = Field(description="Time of the change.")

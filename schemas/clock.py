@@ -1,4 +1,4 @@
-"""`obol.clock`: what time it is, one record per partition."""
+"""`obol.clock`: the ticks, one record per partition and minute."""
 
 from typing import Literal
 
@@ -8,6 +8,6 @@ from schemas.base import Wire
 
 
 class Tick(Wire):
-    """A minute has begun; the record's timestamp is "now" (rules, "Within a tick")."""
+    """A minute has started; the record's timestamp is "now" (rules, "Within a tick")."""
 
     type: Literal["tick"] = Field(description="Always `tick`.")

@@ -1,4 +1,4 @@
-"""`user.commands`: what a user asks for. Each command gets one result (C1)."""
+"""`user.commands`: requests of users. Each command gets one result (C1)."""
 
 from typing import Annotated, Final, Literal
 
@@ -51,7 +51,7 @@ class CreateDeployment(Wire):
         1, description="Replicas that the scaler keeps alive, 0 to 100 (P5)."
     )
     idle_timeout_s: Annotated[int, Field(ge=1, le=MAX_IDLE_TIMEOUT_S)] | None = Field(
-        None, description="Seconds without a request until it is paused, 1 to 31,536,000; absent: never (P6)."
+        None, description="Seconds without a request after which it is paused, 1 to 31,536,000; absent: never (P6)."
     )
 
 
@@ -67,7 +67,7 @@ class StopDeployment(Wire):
 class Template(Wire):
     """How an instance is launched."""
 
-    mode: Literal["ssh", "jupyter", "args"] = Field(description="What the image is started with.")
+    mode: Literal["ssh", "jupyter", "args"] = Field(description="How the image is started.")
     image: Text512 = Field(description="Container image, 1 to 512 characters.")
 
 
@@ -78,13 +78,14 @@ class DeployInstance(Wire):
     command_id: CommandId
     org_id: OrgId
     instance_id: InstanceId
-    offer_id: Text512 = Field(description="The host's offer that was taken, 1 to 512 characters.")
+    offer_id: Text512 = Field(description="The host's offer that the user accepted, 1 to 512 characters.")
     gpu_type: GpuType
     gpu_count: GpuCount
     disk_gb: DiskGb
-    template: Template = Field(description="How it is launched.")
+    template: Template = Field(description="How the instance is launched.")
     gpus_releasable: Annotated[bool, NullIs(True)] = Field(
-        default=True, description="Whether its GPUs may go to others while it is stopped without balance (I7)."
+        default=True,
+        description="Whether its GPUs may be released while it is stopped and the balance is 0 or less (I7).",
     )
 
 
@@ -98,7 +99,7 @@ class StartInstance(Wire):
 
 
 class StopInstance(Wire):
-    """Stop a running instance; its disk stays (I1)."""
+    """Stop a running instance and keep its disk (I1)."""
 
     type: Literal["stop_instance"] = "stop_instance"
     command_id: CommandId
@@ -107,7 +108,7 @@ class StopInstance(Wire):
 
 
 class DestroyInstance(Wire):
-    """Destroy an instance with its disk (I1)."""
+    """Destroy an instance and its disk (I1)."""
 
     type: Literal["destroy_instance"] = "destroy_instance"
     command_id: CommandId

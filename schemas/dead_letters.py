@@ -16,14 +16,14 @@ MAX_DEAD_LETTER_BYTES = MAX_VALUE_BYTES
 
 
 class DeadLetter(Wire):
-    """A record that could not be applied: bad input never stops a worker and never disappears."""
+    """A record that could not be applied. Bad input neither stops a worker nor gets lost."""
 
-    reason: DeadLetterReason = Field(description="Why, in one word.")
-    error: str = Field(description="Why, in a short sentence that names the field or the id.")
-    topic: str = Field(description="Where it was read, without the namespace.")
-    partition: int = Field(ge=0, description="Its partition there, and of this record.")
-    offset: int = Field(ge=0, description="Its offset there.")
+    reason: DeadLetterReason = Field(description="The reason.")
+    error: str = Field(description="The error; it names the field or the id.")
+    topic: str = Field(description="The topic that it was read from, without the namespace.")
+    partition: int = Field(ge=0, description="Its partition in that topic, and the partition of the dead letter.")
+    offset: int = Field(ge=0, description="Its offset in that partition.")
     timestamp: int = Field(description="Its timestamp in ms.")
-    key_base64: str | None = Field(None, description="Its key, at most 64 KiB of it; absent when it had none.")
-    value_base64: str | None = Field(None, description="Its value, at most 64 KiB of it; absent when it had none.")
+    key_base64: str | None = Field(None, description="Its key, cut at 64 KiB; absent when it had none.")
+    value_base64: str | None = Field(None, description="Its value, cut at 64 KiB; absent when it had none.")
     truncated: bool = Field(description="Whether key or value was cut.")

@@ -1,16 +1,16 @@
-"""The part of a record that is needed when the rest is no good."""
+"""The part of a record that is still used when the rest is invalid."""
 
 from schemas.base import Wire
 from schemas.ids import CommandId, OrgId
 
 
 class OrgHead(Wire):
-    """Any inbound record with an org: enough to put it into its right partition (contract, "Conventions")."""
+    """Any input record with a valid org: enough to determine its partition (contract, "Conventions")."""
 
     org_id: OrgId
 
 
 class CommandHead(OrgHead):
-    """A command whose ids are good: enough to answer it with `INVALID` (contract, "Out")."""
+    """A command whose ids are valid: enough to reject it with an `INVALID` result (contract, "Out")."""
 
     command_id: CommandId

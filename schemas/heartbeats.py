@@ -1,11 +1,11 @@
-"""`execlet.heartbeats`: a replica is alive. The highest rate by far: this model has no optional field."""
+"""`execlet.heartbeats`: the topic with the highest rate, so its model has no optional field."""
 
 from schemas.base import Wire
 from schemas.ids import OrgId, ReplicaId
 
 
 class Heartbeat(Wire):
-    """A replica's sign of life; it carries the billing horizon of a running window (B2, B3)."""
+    """A replica is alive; its open window may be billed up to 90 s from now (B2, B3)."""
 
     org_id: OrgId
     replica_id: ReplicaId

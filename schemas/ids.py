@@ -1,7 +1,7 @@
-"""Constrained types of the wire: ids, texts, numbers, money, and the bounds the contract gives them.
+"""Constrained wire types: ids, texts, numbers and money, with the contract's limits.
 
-Patterns list `0-9` out: only ASCII digits count. They are matched by a Rust engine whose `$` is the very end of the
-text, so a trailing newline is no match.
+Only ASCII digits are valid, so the patterns list them as `0-9`. Pydantic's regex engine matches `$` only at the end of
+the text, so a trailing newline does not match.
 """
 
 from typing import Annotated, Final
@@ -27,25 +27,25 @@ def _cut(message: str) -> str:
 
 
 Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
-"""An id on its way in: letters, digits, `.`, `_`, `-`; 1 to 128 characters; the first a letter or a digit."""
+"""An id in an input: 1 to 128 letters, digits, `.`, `_` and `-`; the first a letter or a digit."""
 
 LongLivedId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,111}$")]
-"""An id that ours are built from (replicas, windows, orders), so at most 112 characters."""
+"""An id from which Obol builds longer ones (of replicas, windows, orders), so at most 112 characters."""
 
 GpuType = Annotated[
     str,
     StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$"),
-    Field(description="GPU model, as prices name it: lower case, at most 32 characters."),
+    Field(description="GPU model as in the price profiles: lower case, at most 32 characters."),
 ]
 
 Text512 = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TEXT_CHARS)]
 """Free text of 1 to 512 characters."""
 
 Message = Annotated[str, AfterValidator(_cut)]
-"""Free text; what goes over 4,096 characters is cut, never refused."""
+"""Free text; anything beyond 4,096 characters is cut off, not refused."""
 
 Int64 = Annotated[int, Field(ge=MIN_INT64, le=MAX_INT64)]
-"""A 64-bit integer; a bool, a float or a string is none."""
+"""A 64-bit integer; not a bool, a float or a string."""
 
 Money = Annotated[str, StringConstraints(pattern=rf"^-?{_AMOUNT}$")]
 """A decimal string in the installation's currency, at most 18 digits on each side of the point; never a float."""
@@ -59,13 +59,19 @@ Currency = Annotated[str, StringConstraints(pattern=r"^[A-Z]{3}$")]
 Rfc3339 = Annotated[
     str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$")
 ]
-"""A time on its way out: RFC 3339, UTC, milliseconds, `Z`."""
+"""A time in an output: RFC 3339, UTC, milliseconds, `Z`."""
 
-OrgId = Annotated[Id, Field(description="The organisation; it decides the partition and scopes every other id.")]
-EventId = Annotated[Id, Field(description="Unique within the org and topic for 24 h; once more is a duplicate (C4).")]
-CommandId = Annotated[Id, Field(description="Unique within the org for 24 h; once more gets the first result (C1).")]
-DeploymentId = Annotated[LongLivedId, Field(description="The deployment, unique within its org, never used again.")]
-InstanceId = Annotated[LongLivedId, Field(description="The instance, unique within its org, never used again.")]
-ReplicaId = Annotated[Id, Field(description="The replica, `<deployment_id>-r<n>`, looked up within its org.")]
-GpuCount = Annotated[int, Field(ge=1, le=MAX_GPU_COUNT, description="GPUs, 1 to 16.")]
+OrgId = Annotated[
+    Id, Field(description="The organisation. It determines the partition, and every other id is looked up within it.")
+]
+EventId = Annotated[
+    Id, Field(description="Unique within the org and topic for 24 h; a second one is a duplicate (C4).")
+]
+CommandId = Annotated[
+    Id, Field(description="Unique within the org for 24 h; a second one gets the result of the first (C1).")
+]
+DeploymentId = Annotated[LongLivedId, Field(description="The deployment; unique within its org, never reused.")]
+InstanceId = Annotated[LongLivedId, Field(description="The instance; unique within its org, never reused.")]
+ReplicaId = Annotated[Id, Field(description="The replica, `<deployment_id>-r<n>`; looked up within its org.")]
+GpuCount = Annotated[int, Field(ge=1, le=MAX_GPU_COUNT, description="Number of GPUs, 1 to 16.")]
 DiskGb = Annotated[int, Field(ge=1, le=MAX_DISK_GB, description="Disk in GB, 1 to 65,536.")]

@@ -1,4 +1,4 @@
-"""`croesus.prices`: what an hour of a profile costs, from when on."""
+"""`croesus.prices`: the price of a profile from a time on."""
 
 from dataclasses import dataclass
 
@@ -14,8 +14,10 @@ class Price(Wire):
     profile: Text512 = Field(
         description="`dedicated.<gpu_type>.<n>x`, `instance.<gpu_type>.<n>x`, or `disk`; equal to the record's key."
     )
-    price: NonNegativeMoney = Field(description="Per hour; for `disk` per GB and hour. 0 or more.")
-    currency: Text512 = Field(description="ISO 4217 code; another than `OBOL_CURRENCY` makes the record a bad one.")
+    price: NonNegativeMoney = Field(description="Price per hour; for `disk` per GB and hour. 0 or more.")
+    currency: Text512 = Field(
+        description="ISO 4217 code; a record with another currency than `OBOL_CURRENCY` is ignored."
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""`execlet.progress`: what an execlet tells of a replica's start and end."""
+"""`execlet.progress`: callbacks about the start and the failures of a replica."""
 
 from typing import Annotated, Literal
 
@@ -8,16 +8,16 @@ from schemas.base import NullIs, Wire
 from schemas.ids import EventId, Message, OrgId, ReplicaId
 
 ProgressStatus = Literal["STARTING", "RUNNING", "RESTARTING", "FAILED", "SYSTEM_FAILURE", "VM_CRASH"]
-"""An execlet's word for where a job stands (R2, R3)."""
+"""The execlet's status of a job (R2, R3)."""
 
 
 class Progress(Wire):
-    """A progress callback: it moves a replica forward (R2) or ends it (R3)."""
+    """A callback: the replica moves forward (R2) or fails (R3)."""
 
     event_id: EventId
     org_id: OrgId
     replica_id: ReplicaId
-    status: ProgressStatus = Field(description="Where the job stands.")
+    status: ProgressStatus = Field(description="Status of the job.")
     message: Annotated[Message, NullIs("")] = Field(
-        "", description="Free text that R2 reads steps from; cut at 4,096 characters."
+        "", description="Free text from which R2 reads the step; cut at 4,096 characters."
     )

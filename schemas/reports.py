@@ -1,4 +1,4 @@
-"""`host.reports`: what a host tells of an instance's workload."""
+"""`host.reports`: what a host reports about an instance."""
 
 from typing import Annotated, Literal
 
@@ -21,34 +21,35 @@ OtherReportName = Literal[
     "found_held",
     "teardown_finished",
 ]
-"""Every report's name but `launch_failed` (I1)."""
+"""The names of all reports but `launch_failed` (I1)."""
 
 ReportName = Literal["launch_failed"] | OtherReportName
-"""Every report's name (I1)."""
+"""The names of all reports (I1)."""
 
 
 class LaunchFailed(Wire):
-    """A launch that came to nothing (I1, I10)."""
+    """A launch failed (I1, I10)."""
 
     event_id: EventId
     org_id: OrgId
     instance_id: InstanceId
-    report: Literal["launch_failed"] = Field("launch_failed", description="What the host reports.")
+    report: Literal["launch_failed"] = Field("launch_failed", description="Name of the report.")
     reached_host: Annotated[bool, NullIs(True)] = Field(
-        default=True, description="False: it failed before the host, so the slice is held until destroyed (I10)."
+        default=True,
+        description="False: the launch did not reach the host; the GPUs stay reserved until destroyed (I10).",
     )
-    message: Message | None = Field(None, description="The host's words (I3); cut at 4,096 characters.")
+    message: Message | None = Field(None, description="The host's error message (I3); cut at 4,096 characters.")
 
 
 class OtherReport(Wire):
-    """Any other report; `reached_host` here is an unknown field (I1)."""
+    """Any other report. Here `reached_host` is an unknown field (I1)."""
 
     event_id: EventId
     org_id: OrgId
     instance_id: InstanceId
-    report: OtherReportName = Field(description="What the host reports.")
-    message: Message | None = Field(None, description="The host's words (I3); cut at 4,096 characters.")
+    report: OtherReportName = Field(description="Name of the report.")
+    message: Message | None = Field(None, description="The host's error message (I3); cut at 4,096 characters.")
 
 
 Report = Annotated[LaunchFailed | OtherReport, Field(discriminator="report")]
-"""Any record of `host.reports`, told apart by `report`."""
+"""Any record of `host.reports`, distinguished by `report`."""

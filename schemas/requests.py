@@ -1,4 +1,4 @@
-"""`inference.requests`: calls that users' deployments were asked to serve."""
+"""`inference.requests`: inference requests to deployments."""
 
 from typing import Annotated
 
@@ -9,10 +9,8 @@ from schemas.ids import MAX_INT64, DeploymentId, OrgId
 
 
 class InferenceRequest(Wire):
-    """One or more requests to a deployment: they keep it from idling (P6) and wake a paused one (P7)."""
+    """One or more requests to a deployment. They restart its idle timeout (P6) and resume it if it is paused (P7)."""
 
     org_id: OrgId
     deployment_id: DeploymentId
-    count: Annotated[int, Field(ge=1, le=MAX_INT64), NullIs(1)] = Field(
-        1, description="How many requests this record stands for, 1 or more."
-    )
+    count: Annotated[int, Field(ge=1, le=MAX_INT64), NullIs(1)] = Field(1, description="Number of requests, 1 or more.")

@@ -1,4 +1,4 @@
-"""`command.results`: the answer to each command."""
+"""`command.results`: the result of each command."""
 
 from typing import Literal
 
@@ -17,17 +17,17 @@ ResultCode = Literal[
     "UNPRICED_PROFILE",
     "INSUFFICIENT_BALANCE",
 ]
-"""Why a command was refused, in the order in which it is checked (contract, "Out")."""
+"""Why a command was rejected, in the order of the checks (contract, "Out")."""
 
 
 class CommandResult(Wire):
-    """The one result of a command (C1); a refused one changed nothing else (C2)."""
+    """The one result of a command (C1). A rejected command changed nothing else (C2)."""
 
-    command_id: str = Field(description="The command answered.")
-    org_id: str = Field(description="The organisation that asked.")
-    outcome: Literal["accepted", "rejected"] = Field(description="Whether it was done.")
-    code: ResultCode | None = Field(None, description="Why it was refused; absent when accepted.")
-    status: int = Field(description="The HTTP status to answer with: 202, 400, 402, 403, 404, 409 or 422.")
+    command_id: str = Field(description="The command.")
+    org_id: str = Field(description="The organisation that sent the command.")
+    outcome: Literal["accepted", "rejected"] = Field(description="Whether the command was carried out.")
+    code: ResultCode | None = Field(None, description="Why it was rejected; absent when accepted.")
+    status: int = Field(description="The equivalent HTTP status: 202, 400, 402, 403, 404, 409 or 422.")
     message: str = Field(description="One sentence: the entity, its state, what was asked, what is allowed.")
-    target: str | None = Field(None, description="The id that the command was about, where it names a good one.")
+    target: str | None = Field(None, description="The id of the entity, where the command names a valid one.")
     at: Rfc3339 = Field(description="Time of the command's record.")

@@ -1,4 +1,4 @@
-"""Times on the wire: RFC 3339, UTC, milliseconds, `Z`, to and from integer ms since 1970."""
+"""Conversion between times on the wire (RFC 3339, UTC, milliseconds, `Z`) and integer ms since 1970."""
 
 import re
 from datetime import UTC, datetime
@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Final
 
 MAX_TIME_MS: Final = 253_402_300_799_999
-"""9999-12-31T23:59:59.999Z: the last time that four digits of year can say."""
+"""9999-12-31T23:59:59.999Z, the last time with a four-digit year."""
 
 _DAY_MS: Final = 86_400_000
 _EPOCH_ORDINAL: Final = datetime(1970, 1, 1, tzinfo=UTC).toordinal()
@@ -14,7 +14,7 @@ _SHAPE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{
 
 
 def is_time(ms: int) -> bool:
-    """Whether a number of ms since 1970 is a time that `rfc3339` can write."""
+    """Whether `ms` since 1970 is in the range that `rfc3339` can write, 1970 to 9999."""
     return 0 <= ms <= MAX_TIME_MS
 
 
@@ -25,9 +25,9 @@ def _date(day: int) -> str:
 
 @lru_cache(maxsize=65_536)
 def rfc3339(ms: int) -> str:
-    """Write a time: ms since 1970 → `2026-11-29T12:00:00.000Z`.
+    """Format ms since 1970 as `2026-11-29T12:00:00.000Z`. Raises `ValueError` before 1970 and after 9999.
 
-    Exact, and cached, as events of one tick share their times. Raises `ValueError` before 1970 and after 9999.
+    Cached, because the usage events of one tick share their times.
     """
     if not is_time(ms):
         msg = f"time {ms} ms is outside the years 1970 to 9999"
@@ -40,9 +40,9 @@ def rfc3339(ms: int) -> str:
 
 
 def parse_rfc3339(text: str) -> int:
-    """Read a time that `rfc3339` wrote: ms since 1970. Raises `ValueError` for any other shape or no such time."""
+    """Return ms since 1970 of a time that `rfc3339` wrote. Raises `ValueError` for any other text."""
     if not _SHAPE.fullmatch(text):
-        msg = f"{text!r} is no time like 2026-11-29T12:00:00.000Z"
+        msg = f"{text!r} is not a time like 2026-11-29T12:00:00.000Z"
         raise ValueError(msg)
     second = datetime.fromisoformat(text[:19] + "+00:00")
     days = second.toordinal() - _EPOCH_ORDINAL

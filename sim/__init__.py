@@ -1,1 +1,1 @@
-"""Stand-ins that speak only the wire contract: a fleet (users, execlets, hosts) and Croesus, for demo and tests."""
+"""Stand-ins for a fleet (users, execlets, hosts) and Croesus, for demo and tests. They use only the wire contract."""

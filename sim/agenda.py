@@ -1,4 +1,4 @@
-"""What is to happen next: many lives, told one record ahead, merged by time."""
+"""An event queue that merges the records of many actors by time."""
 
 import heapq
 import itertools
@@ -7,44 +7,44 @@ from typing import TypeAlias
 
 from sim.records import Record
 
-Life: TypeAlias = Iterator[Record]
-"""The records of one actor, in order of time. It is asked for the next only when the last has been handed out."""
+Actor: TypeAlias = Iterator[Record]
+"""The records of one actor, in order of time. The next record is generated when the previous one has been yielded."""
 
 
 class Agenda:
-    """Lives under a name each; adding a life under a taken name ends the one before."""
+    """Actors by name. Adding an actor under an existing name replaces the previous one."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, int, str, Record]] = []
-        self._lives: dict[str, tuple[int, Life]] = {}
+        self._actors: dict[str, tuple[int, Actor]] = {}
         self._tokens = itertools.count()
         self._sequence = itertools.count()
 
-    def add(self, name: str, life: Life) -> None:
-        """Let `life` go on from here under `name`."""
+    def add(self, name: str, actor: Actor) -> None:
+        """Add `actor` under `name`."""
         token = next(self._tokens)
-        self._lives[name] = (token, life)
-        self._ask(name, token, life)
+        self._actors[name] = (token, actor)
+        self._push_next(name, token, actor)
 
     def cancel(self, name: str) -> None:
-        """End the life under `name`; nothing of it that is not handed out yet will be."""
-        self._lives.pop(name, None)
+        """Remove the actor `name`, if there is one. It yields no more records."""
+        self._actors.pop(name, None)
 
     def until(self, end_ms: int) -> Iterator[Record]:
-        """Hand out every record before `end_ms`, in order of time; equal times in the order they were asked for."""
+        """Yield every record before `end_ms`, in order of time; at equal times, in the order of generation."""
         while self._heap and self._heap[0][0] < end_ms:
             _, _, token, name, record = heapq.heappop(self._heap)
-            current = self._lives.get(name)
+            current = self._actors.get(name)
             if current is None or current[0] != token:
                 continue
             yield record
-            # Whoever took the record may have ended this life or begun another under its name.
-            if self._lives.get(name) is current:
-                self._ask(name, token, current[1])
+            # The caller may have removed or replaced this actor.
+            if self._actors.get(name) is current:
+                self._push_next(name, token, current[1])
 
-    def _ask(self, name: str, token: int, life: Life) -> None:
-        record = next(life, None)
+    def _push_next(self, name: str, token: int, actor: Actor) -> None:
+        record = next(actor, None)
         if record is None:
-            self._lives.pop(name, None)
+            self._actors.pop(name, None)
         else:
             heapq.heappush(self._heap, (record.timestamp_ms, next(self._sequence), token, name, record))

@@ -1,18 +1,19 @@
-"""Do the figures add up? What the views say of each window, held against what Croesus was sent."""
+"""Compare the figures of the web views with the usage events that Croesus received."""
 
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from schemas.base import Json
 from sim.stage import Stage
-from sim.views import Json, Views, items
+from sim.views import Views, items
 
 _FIGURES = ("running_ms", "billed_ms", "pending_ms", "forgiven_ms", "overbilled_ms")
 
 
 @dataclass(slots=True)
 class OrgFigures:
-    """An org's windows added up, in ms (B12)."""
+    """Totals of an org's windows, in ms (B12)."""
 
     windows: int = 0
     running_ms: int = 0
@@ -29,20 +30,20 @@ class OrgFigures:
 
     @property
     def unexplained_ms(self) -> int:
-        """What is left over by B12; 0, or a figure is wrong."""
+        """The difference from conservation (B12); anything but 0 is an error."""
         return self.running_ms - self.billed_ms - self.pending_ms - self.forgiven_ms + self.overbilled_ms
 
 
 @dataclass(slots=True)
 class Audit:
-    """Each org's figures, and what is wrong with any of them, one line each."""
+    """The figures of each org, and a line for each problem found."""
 
     orgs: dict[str, OrgFigures] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
     @property
     def total(self) -> OrgFigures:
-        """All orgs added up."""
+        """The totals of all orgs."""
         total = OrgFigures()
         for figures in self.orgs.values():
             for name in ("windows", *_FIGURES):
@@ -51,7 +52,7 @@ class Audit:
 
 
 def windows_of(views: Views, org: str) -> list[Json]:
-    """Every window of an org."""
+    """Return all windows of an org."""
     windows: list[Json] = []
     for deployment in items(views, f"/orgs/{org}/deployments"):
         for replica in deployment["replicas"]:
@@ -62,9 +63,9 @@ def windows_of(views: Views, org: str) -> list[Json]:
 
 
 def audit(orgs: Iterable[str], views: Views, stage: Stage) -> Audit:
-    """Check each window by B12 and against the usage topic, and Croesus's books for conflicts.
+    """Check each window for conservation (B12) and against its usage events, and report what Croesus refused.
 
-    `stage` must have heard all that was sent, and nothing may be moving meanwhile.
+    `stage` must have received all outputs, and no record may be applied meanwhile.
     """
     sent: Counter[tuple[str, str]] = Counter()
     for _, usage in stage.memory.usage:
@@ -75,10 +76,10 @@ def audit(orgs: Iterable[str], views: Views, stage: Stage) -> Audit:
         for window in windows_of(views, org):
             figures.add(window)
             name = f"window {window['window_id']} of {org}"
-            alone = OrgFigures()
-            alone.add(window)
-            if alone.unexplained_ms:
-                found.problems.append(f"{name}: {alone.unexplained_ms} ms of running time are unexplained")
+            single = OrgFigures()
+            single.add(window)
+            if single.unexplained_ms:
+                found.problems.append(f"{name}: {single.unexplained_ms} ms of running time are unexplained")
             billed = sent.pop((org, window["window_id"]), 0)
             if billed != window["billed_ms"]:
                 found.problems.append(f"{name}: {window['billed_ms']} ms billed, but {billed} ms sent to Croesus")
@@ -86,5 +87,5 @@ def audit(orgs: Iterable[str], views: Views, stage: Stage) -> Audit:
     found.problems += stage.croesus.refusals
     found.problems += [f"dead letter: {letter.decode(errors='replace')[:300]}" for letter in stage.memory.dead]
     if duplicates := stage.croesus.verdicts["duplicate"]:
-        found.problems.append(f"{duplicates} usage events came twice")
+        found.problems.append(f"{duplicates} duplicate usage events")
     return found

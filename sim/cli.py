@@ -1,4 +1,4 @@
-"""`python -m sim fleet|croesus|demo`: the stand-ins, against any cluster that `KAFKA_BOOTSTRAP_SERVERS` names."""
+"""`python -m sim fleet|croesus|demo`: run the stand-ins on the cluster of `KAFKA_BOOTSTRAP_SERVERS`."""
 
 import asyncio
 import logging
@@ -23,13 +23,13 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     help=(
-        "A fleet and a Croesus that speak only Obol's wire contract. They read KAFKA_BOOTSTRAP_SERVERS, "
-        "OBOL_NAMESPACE, "
-        "OBOL_PARTITIONS, OBOL_REPLICATION, OBOL_TIMESTAMPS and KAFKA_SECURITY_… as a worker does."
+        "Stand-ins for a fleet and for Croesus, which use only Obol's wire contract. They read "
+        "KAFKA_BOOTSTRAP_SERVERS, OBOL_NAMESPACE, OBOL_PARTITIONS, OBOL_REPLICATION, OBOL_TIMESTAMPS and the "
+        "KAFKA_… security settings as a worker does."
     ),
 )
 
-# The client warns of each retry, as after topics were made; a failure raises and is told in one line.
+# aiokafka logs every retry. Failures are raised, and printed in one line.
 logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
 
 Seed = Annotated[int, typer.Option(help="The same seed gives the same fleet.")]
@@ -42,20 +42,18 @@ def fleet_command(  # noqa: PLR0913 - one argument an option
     seed: Seed = 1,
     orgs: Orgs = 20,
     deployments: Annotated[int, typer.Option(min=0, help="Deployments, spread over the orgs.")] = 40,
-    replicas: Annotated[int, typer.Option(min=0, help="Replicas that the deployments begin with, all in all.")] = 100,
-    instances: Annotated[int, typer.Option(min=0, help="Instances, at most 20 an org.")] = 40,
-    minutes: Annotated[int, typer.Option(min=2, help="Users come and go within this time.")] = 30,
+    replicas: Annotated[int, typer.Option(min=0, help="Initial replicas of all deployments together.")] = 100,
+    instances: Annotated[int, typer.Option(min=0, help="Instances, at most 20 per org.")] = 40,
+    minutes: Annotated[int, typer.Option(min=2, help="Time within which users create and stop things.")] = 30,
     hours: Annotated[
         float | None,
-        typer.Option(
-            min=0.1, help="Write the log of these last hours, ticks included, for a worker with OBOL_CLOCK=log."
-        ),
+        typer.Option(min=0.1, help="Write a log of the last hours, with ticks, for a worker with OBOL_CLOCK=log."),
     ] = None,
     ticks: Annotated[
         bool, typer.Option("--ticks", help="Send ticks as well, for a worker with OBOL_CLOCK=log.")
     ] = False,
 ) -> None:
-    """Let a fleet live with the wall clock and obey Obol's orders until Ctrl-C; or with --hours, write one's log."""
+    """Run a fleet that executes Obol's orders, until Ctrl-C. With --hours, write the log of a fleet instead."""
     installation, console = _installation(), show.console()
     if hours is None:
         plan = run.FleetPlan(seed, orgs, deployments, replicas, instances, minutes)
@@ -63,7 +61,7 @@ def fleet_command(  # noqa: PLR0913 - one argument an option
         return
     if installation.timestamps != "producer":
         raise typer.BadParameter(
-            "--hours writes a log with times of its own; set OBOL_TIMESTAMPS=producer, here and for the worker"
+            "--hours writes records with their own timestamps; set OBOL_TIMESTAMPS=producer, here and for the worker"
         )
     start_ms = driver.last_tick_ms(driver.now_ms()) - TICK_DELAY_MS - int(hours * 60) * MINUTE_MS
     records = fleet.timeline(
@@ -78,7 +76,7 @@ def fleet_command(  # noqa: PLR0913 - one argument an option
     )
     written = _run(run.write_log(records, installation, console))
     console.print(
-        f"{written or 0:,} records written, from {datetime.fromtimestamp(start_ms / 1000, UTC):%F %T} UTC on."
+        f"{written or 0:,} records written, starting at {datetime.fromtimestamp(start_ms / 1000, UTC):%F %T} UTC."
     )
 
 
@@ -87,42 +85,42 @@ def croesus(
     *,
     orgs: Orgs = 20,
     opening: Annotated[str, typer.Option(help="Each org's opening balance.")] = "5000",
-    top_up: Annotated[str, typer.Option(help="What an org pays in when it has run dry.")] = "5000",
-    top_up_after: Annotated[int, typer.Option(min=1, help="Minutes from running dry to paying.")] = 20,
-    suspend_after: Annotated[int, typer.Option(min=0, help="Minutes from running dry to suspension.")] = 10,
-    once: Annotated[
-        bool, typer.Option("--once", help="RowStore what usage there is, publish nothing, and end.")
-    ] = False,
+    top_up: Annotated[str, typer.Option(help="What an org pays in when its balance is 0 or less.")] = "5000",
+    top_up_after: Annotated[int, typer.Option(min=1, help="Minutes at a balance of 0 or less until it pays.")] = 20,
+    suspend_after: Annotated[
+        int, typer.Option(min=0, help="Minutes at a balance of 0 or less until it is suspended.")
+    ] = 10,
+    once: Annotated[bool, typer.Option("--once", help="Book the existing usage, publish nothing, and exit.")] = False,
 ) -> None:
-    """Be Croesus until Ctrl-C: book usage, publish prices, balances and suspensions. Ends with the bill.
+    """Run a stand-in for Croesus until Ctrl-C: book usage, publish prices, balances and suspensions. Prints the bill.
 
-    Usage is booked from its beginning at each start, so the ledger is whole; what orgs paid in before is not known any
-    more. An event is priced as of its interval_start; a minute that had no price then, at the next price that came.
-    The exit code is 1 when an event came again with another content, or was never priced.
+    Each start books all usage from the beginning, so the ledger is complete, but earlier payments are lost. The price
+    of an event is that of its interval_start, or the next one if there was none. The exit code is 1 if an id came again
+    with different content, or an event never had a price.
     """
     installation, console = _installation(), show.console()
-    desk = run.Desk(
+    service = run.CroesusService(
         orgs,
         opening,
-        lambda books: Dunning(books, top_up, top_up_after * MINUTE_MS, suspend_after * MINUTE_MS),
+        lambda ledger: Dunning(ledger, top_up, top_up_after * MINUTE_MS, suspend_after * MINUTE_MS),
     )
-    _run(run.keep_books(desk, installation, console, once=once))
-    console.print(show.bill(desk.croesus, sorted(desk.croesus.accounts)))
-    console.print(show.verdicts(desk.croesus))
-    for refusal in desk.croesus.refusals[:20]:
+    _run(run.run_croesus(service, installation, console, once=once))
+    console.print(show.bill(service.croesus, sorted(service.croesus.accounts)))
+    console.print(show.verdicts(service.croesus))
+    for refusal in service.croesus.refusals[:20]:
         console.print(refusal, style="red", markup=False)
-    raise typer.Exit(1 if desk.croesus.refusals else 0)
+    raise typer.Exit(1 if service.croesus.refusals else 0)
 
 
 @app.command()
 def demo(
     *,
     seed: Seed = 7,
-    extras: Annotated[int, typer.Option(min=1, help="Orgs without a story.")] = 10,
-    once: Annotated[bool, typer.Option(help="End after the stories; DEMO=once does the same.")] = False,
-    keep_topics: Annotated[bool, typer.Option("--keep-topics", help="Leave the demo's topics on the cluster.")] = False,
+    extras: Annotated[int, typer.Option(min=1, help="Additional orgs with random behavior.")] = 10,
+    once: Annotated[bool, typer.Option(help="Exit after the report; DEMO=once does the same.")] = False,
+    keep_topics: Annotated[bool, typer.Option("--keep-topics", help="Do not delete the demo's topics.")] = False,
 ) -> None:
-    """Start a worker, play two hours of a fleet in a minute or so, show what they cost, and live on until Ctrl-C."""
+    """Start a worker, play two hours of a fleet in time-lapse, print the bill, and continue live until Ctrl-C."""
     name = f"demo-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     installation = replace(_installation(), namespace=name, timestamps="producer")
     play = Demo(
@@ -144,7 +142,7 @@ def _installation() -> Installation:
 
 
 def _run(work: Coroutine[Any, Any, int | None]) -> int | None:
-    """Run to the end, or to Ctrl-C: then None. What Kafka says against it ends the program with one line."""
+    """Run a coroutine; returns None after Ctrl-C. Errors of Kafka end the program with one line."""
 
     async def until_ended() -> int | None:
         async with ended_by_signals():

@@ -1,4 +1,4 @@
-"""A stand-in Croesus: prices, balances, suspensions out; usage in, booked once each, in exact money.
+"""A stand-in for Croesus: it publishes prices, balances and suspensions, and books each usage event once, exactly.
 
 An amount is `price per hour * quantity * duration`. The ledger adds up `price * quantity * ms`, which is exact, and
 divides by an hour only where a figure is shown or sent.
@@ -17,30 +17,30 @@ from schemas.usage import Usage
 from sim.records import HOUR_MS, Record, balance, price, reinstated, suspended
 
 Verdict: TypeAlias = Literal["booked", "duplicate", "conflict", "unpriced"]
-"""What became of a usage event: new · had it, same content · had it, other content · no price was ever published."""
+"""The result of a usage event: new · same id and content · same id, different content · no price was ever published."""
 
 _EXACT: Final = Context(prec=60)
 _PLACES: Final = Decimal("0.000001")
 
 
 class PriceHistory:
-    """Every price that was published: the price at a time is the last one not after it (contract, `croesus.prices`)."""
+    """All published prices. The price at a time is the last one not after it (contract, `croesus.prices`)."""
 
     def __init__(self) -> None:
         self._times: dict[str, list[int]] = defaultdict(list)
         self._prices: dict[str, list[Decimal | None]] = defaultdict(list)
 
     def add(self, at_ms: int, profile: str, amount: str | None) -> None:
-        """Note a price from `at_ms` on; none: the profile has no price from then on."""
+        """Add a price from `at_ms` on; None removes it."""
         times = self._times[profile]
         place = bisect_right(times, at_ms)
         times.insert(place, at_ms)
         self._prices[profile].insert(place, None if amount is None else Decimal(amount))
 
     def at(self, profile: str, at_ms: int) -> Decimal | None:
-        """Price in force at a time; for a time without one, the first that came after it.
+        """Return the price at a time, or the next later one if there was none.
 
-        A minute that ran without a price was held until there was one (B9): that one is what it costs.
+        A minute without a price is held until there is one (B9), and is then billed at that price.
         """
         prices = self._prices[profile]
         place = bisect_right(self._times[profile], at_ms)
@@ -51,7 +51,7 @@ class PriceHistory:
 
 @dataclass(slots=True)
 class Account:
-    """An org's books: what it paid in, and what it used in `price * quantity * ms`; sums of ms and events."""
+    """An org's account: payments, usage as the sum of `price * quantity * ms`, and totals of ms and events."""
 
     paid_in: Decimal = Decimal(0)
     used_price_ms: Decimal = Decimal(0)
@@ -59,42 +59,42 @@ class Account:
     events: int = 0
     by_type_ms: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     stated: str | None = None
-    """The balance that was sent last."""
+    """The last balance that was published."""
 
     @property
     def amount(self) -> Decimal:
-        """What was used, in money, to six places."""
+        """The amount billed, to six places."""
         with localcontext(_EXACT):
             return (self.used_price_ms / HOUR_MS).quantize(_PLACES, ROUND_HALF_EVEN)
 
     @property
     def balance(self) -> Decimal:
-        """What is left, in money, to six places."""
+        """The balance, to six places."""
         with localcontext(_EXACT):
             return (self.paid_in - self.used_price_ms / HOUR_MS).quantize(_PLACES, ROUND_HALF_EVEN)
 
 
 class Croesus:
-    """The books of every org; hands out records for what it decides, takes usage."""
+    """The ledger of all orgs. It returns the records to publish, and receives usage events."""
 
     def __init__(self) -> None:
         self.prices = PriceHistory()
         self.accounts: dict[str, Account] = defaultdict(Account)
         self.verdicts: dict[Verdict, int] = dict.fromkeys(("booked", "duplicate", "conflict", "unpriced"), 0)
         self.refusals: list[str] = []
-        """One line for each event that was refused."""
+        """One line for each refused event."""
         self._seen: dict[tuple[str, str], bytes] = {}
-        """A digest of each booked event's bytes."""
+        """A digest of the bytes of each booked event."""
         self._changed: set[str] = set()
         self._sequence = 0
 
     def set_price(self, at_ms: int, profile: str, amount: str | None) -> Record:
-        """Publish a price from `at_ms` on, or with none remove it."""
+        """Set a price from `at_ms` on; None removes it."""
         self.prices.add(at_ms, profile, amount)
         return price(at_ms, profile, amount)
 
     def pay_in(self, at_ms: int, org: str, amount: str) -> Record:
-        """Take a payment and state the new balance."""
+        """Book a payment; returns the new balance."""
         self.accounts[org].paid_in += Decimal(amount)
         return self._state(at_ms, org)
 
@@ -107,7 +107,7 @@ class Croesus:
         return reinstated(at_ms, org)
 
     def receive(self, value: bytes) -> Verdict:
-        """RowStore one event of `croesus.usage`. The same (org, id) counts once; with other content it is refused."""
+        """Book a usage event. A second one with the same (org, id) is dropped, or refused if its content differs."""
         usage = Usage.model_validate_json(value)
         key = (usage.org_id, usage.id)
         digest = blake2b(value, digest_size=16).digest()
@@ -115,7 +115,7 @@ class Croesus:
         if seen is not None:
             if seen == digest:
                 return self._count("duplicate")
-            self.refusals.append(f"{usage.org_id} {usage.id} was booked with another content than {value.decode()}")
+            self.refusals.append(f"{usage.org_id} {usage.id} was booked with different content than {value.decode()}")
             return self._count("conflict")
         rate = self.prices.at(usage.profile, parse_rfc3339(usage.interval_start))
         if rate is None:
@@ -132,7 +132,7 @@ class Croesus:
         return self._count("booked")
 
     def statements(self, at_ms: int) -> Iterator[Record]:
-        """State the balance of each org that used something since the last time, in order of org."""
+        """Return the balance of each org whose usage changed since the last call, ordered by org."""
         changed, self._changed = sorted(self._changed), set()
         for org in changed:
             if f"{self.accounts[org].balance:f}" != self.accounts[org].stated:

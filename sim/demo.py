@@ -1,4 +1,4 @@
-"""`make demo`: a worker, two hours of a fleet in time-lapse, what they cost, and then the fleet live."""
+"""`make demo`: a worker, two hours of a fleet in time-lapse, the bill, and then the fleet in real time."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
@@ -14,11 +14,11 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn
 from schemas.times import rfc3339
 from sim import driver, show, stories
 from sim.audit import Audit, audit
-from sim.cast import SPAN_MS, Cast
-from sim.kafka import Installation, Link, NotPassedError, link
+from sim.kafka import Installation, Link, NotCommittedError, link
 from sim.records import CURRENCY, TICK_DELAY_MS
+from sim.script import SPAN_MS, Script
 from sim.signals import ended_by_signals
-from sim.stage import HEARD, Stage
+from sim.stage import OUTPUT_TOPICS, Stage
 from sim.worker import ROOT, Worker, WorkerError, worker
 from topics.provision import ProvisionError, provision
 
@@ -31,7 +31,7 @@ _UNSET: Final = ("REDIS_URL", "OBOL_HTTP_TOKEN", "OBOL_ADVERTISED_URL", "OBOL_DA
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """One play of the demo. `installation` has a namespace of its own; its topics are deleted at the end."""
+    """A run of the demo. `installation` has its own namespace, whose topics are deleted at the end."""
 
     installation: Installation
     seed: int
@@ -41,33 +41,39 @@ class Demo:
     console: Console
 
     async def run(self) -> int:
-        """Play it; the exit code: 1 when a figure is wrong or something broke, 130 when it was ended early."""
+        """Run the demo. Returns the exit code: 1 if a figure is wrong or an error occurred, 130 if interrupted."""
         try:
             async with ended_by_signals(), self._topics():
                 return await self._play()
         except asyncio.CancelledError:
-            self.console.print("Stopped before its end.")
+            self.console.print("Interrupted.")
             return _INTERRUPTED
-        except (WorkerError, NotPassedError, ProvisionError, KafkaError, OSError) as error:
-            self.console.print(f"The demo can't go on: {error}", style="red", markup=False)
+        except (WorkerError, NotCommittedError, ProvisionError, KafkaError, OSError) as error:
+            self.console.print(f"The demo failed: {error}", style="red", markup=False)
             return 1
 
     async def _play(self) -> int:
         log = _LOGS / f"{self.installation.namespace}.log"
-        with self.console.status("Making topics"):
+        with self.console.status("Creating topics"):
             await provision(self.installation)
         async with worker(self._environment(), log) as child:
-            with self.console.status(f"Starting a worker, its log is {log}"):
+            with self.console.status(f"Starting a worker; its log is {log}"):
                 await _while_alive(child, child.ready())
-            async with link(self.installation, HEARD) as wires:
+            async with link(self.installation, OUTPUT_TOPICS) as kafka:
                 end_ms = driver.last_tick_ms(driver.now_ms()) - TICK_DELAY_MS
-                cast = Cast(self.seed, end_ms - SPAN_MS, self.extras)
-                stage = Stage(self.seed, cast.user_lives(), cast.cues(), cast.execlet_casting(), cast.host_casting())
-                await _while_alive(child, self._time_lapse(cast, stage, wires))
-                found = await asyncio.to_thread(self._tell, cast, stage, child)
+                script = Script(self.seed, end_ms - SPAN_MS, self.extras)
+                stage = Stage(
+                    self.seed,
+                    script.user_actors(),
+                    script.croesus_actions(),
+                    script.execlet_behavior(),
+                    script.host_behavior(),
+                )
+                await _while_alive(child, self._time_lapse(script, stage, kafka))
+                found = await asyncio.to_thread(self._report, script, stage, child)
                 if not self.once:
-                    with suppress(asyncio.CancelledError):  # Ctrl-C is how it ends
-                        await _while_alive(child, self._live(cast, stage, wires, found))
+                    with suppress(asyncio.CancelledError):  # until Ctrl-C
+                        await _while_alive(child, self._live(script, stage, kafka, found))
                     self.console.print("Stopping the fleet and its worker.")
                 return 1 if found.problems else 0
 
@@ -87,8 +93,8 @@ class Demo:
             "OBOL_CLOCK": "log",
         }
 
-    async def _time_lapse(self, cast: Cast, stage: Stage, wires: Link) -> None:
-        times = driver.tick_times(cast.start_ms, cast.end_ms)
+    async def _time_lapse(self, script: Script, stage: Stage, kafka: Link) -> None:
+        times = driver.tick_times(script.start_ms, script.end_ms)
         columns = (
             SpinnerColumn(),
             TextColumn("two hours in time-lapse, log time {task.fields[clock]}"),
@@ -98,52 +104,52 @@ class Demo:
             TimeElapsedColumn(),
         )
         with Progress(*columns, console=self.console) as progress:
-            task = progress.add_task("", total=len(times), clock=stories.clock(rfc3339(cast.start_ms)), events=0)
+            task = progress.add_task("", total=len(times), clock=stories.clock(rfc3339(script.start_ms)), events=0)
 
             def after_minute(tick_ms: int) -> None:
                 events = stage.croesus.verdicts["booked"]
                 progress.update(task, advance=1, clock=stories.clock(rfc3339(tick_ms)), events=events)
 
-            await driver.time_lapse(stage, wires, times, after_minute)
+            await driver.time_lapse(stage, kafka, times, after_minute)
 
-    def _tell(self, cast: Cast, stage: Stage, child: Worker) -> Audit:
+    def _report(self, script: Script, stage: Stage, child: Worker) -> Audit:
         with self.console.status("Reading the views"):
-            found = audit(cast.orgs, child.views, stage)
+            found = audit(script.orgs, child.views, stage)
             evidence = stories.Evidence(stage, child.views)
-            told = [_story(teller, evidence, found) for teller in stories.TELLERS]
-        self.console.print(show.bill(stage.croesus, cast.orgs, found))
+            report = [_story(builder, evidence, found) for builder in stories.STORIES]
+        self.console.print(show.bill(stage.croesus, script.orgs, found))
         self.console.print(show.verdicts(stage.croesus))
-        self.console.print(show.told(told))
+        self.console.print(show.report(report))
         self.console.print()
-        self.console.print(show.conclusion(found))
-        base, when = child.views.base, ", while it ran" if self.once else ""
-        self.console.print(f"Web views{when}: {base}/ (an org: {base}/orgs/{cast.orgs[0]})", markup=False)
+        self.console.print(show.audit_summary(found))
+        base, when = child.views.base, " during the demo" if self.once else ""
+        self.console.print(f"Web views{when}: {base}/ (an org: {base}/orgs/{script.orgs[0]})", markup=False)
         return found
 
-    async def _live(self, cast: Cast, stage: Stage, wires: Link, found: Audit) -> None:
-        self.console.print("The fleet lives on: a minute is billed each minute, until Ctrl-C.")
-        told = seen = stage.croesus.verdicts["booked"]
+    async def _live(self, script: Script, stage: Stage, kafka: Link, found: Audit) -> None:
+        self.console.print("The fleet continues in real time, until Ctrl-C.")
+        reported = seen = stage.croesus.verdicts["booked"]
         with self.console.status("") as status:
 
             def after_second(now_ms: int) -> None:
-                nonlocal told, seen
+                nonlocal reported, seen
                 clock = stories.clock(rfc3339(now_ms))
                 events = stage.croesus.verdicts["booked"]
                 status.update(f"{clock}  {events:,} usage events so far")
-                # A tick's events come partition by partition: told once no more follow.
-                if events == seen and events > told:
+                # The events of a tick arrive partition by partition: report them once no more arrive.
+                if events == seen and events > reported:
                     amount = sum(account.amount for account in stage.croesus.accounts.values())
                     self.console.print(
-                        f"{clock}  a minute billed: {events - told:,} events, {amount:,.2f} {CURRENCY} in all"
+                        f"{clock}  a minute billed: {events - reported:,} events, {amount:,.2f} {CURRENCY} in total"
                     )
-                    told = events
+                    reported = events
                 seen = events
                 for refusal in stage.croesus.refusals:
                     found.problems.append(refusal)
                     self.console.print(refusal, style="red", markup=False)
                 stage.croesus.refusals.clear()
 
-            await driver.live(stage, wires, cast.end_ms + TICK_DELAY_MS, ticking=True, after_second=after_second)
+            await driver.live(stage, kafka, script.end_ms + TICK_DELAY_MS, ticking=True, after_second=after_second)
 
     @asynccontextmanager
     async def _topics(self) -> AsyncIterator[None]:
@@ -155,32 +161,32 @@ class Demo:
                     await _delete_topics(self.installation)
 
 
-def _story(teller: stories.Teller, evidence: stories.Evidence, found: Audit) -> stories.Story:
-    """Tell a story, or what is missing for it: then the demo has failed."""
+def _story(builder: stories.StoryBuilder, evidence: stories.Evidence, found: Audit) -> stories.Story:
+    """Build a story. If figures are missing, add a problem, which makes the demo fail."""
     try:
-        return teller(evidence)
+        return builder(evidence)
     except (LookupError, ValueError) as error:
-        name = teller.__name__.replace("_", " ")
-        found.problems.append(f"the story of the {name} can't be told: {error}")
-        return stories.Story(name, (f"did not come about: {error}",))
+        name = builder.__name__.replace("_", " ")
+        found.problems.append(f"the story {name} is incomplete: {error}")
+        return stories.Story(name, (f"incomplete: {error}",))
 
 
 async def _while_alive(child: Worker, work: Coroutine[Any, Any, Result]) -> Result:
-    """Do `work`; raises WorkerError when the worker ends before it is done."""
-    doing, dying = asyncio.create_task(work), asyncio.create_task(child.died())
+    """Run `work`. Raises `WorkerError` if the worker exits first."""
+    running, exited = asyncio.create_task(work), asyncio.create_task(child.wait_exit())
     try:
-        done, _ = await asyncio.wait((doing, dying), return_when=asyncio.FIRST_COMPLETED)
-        if dying in done:
-            await dying
-        return await doing
+        done, _ = await asyncio.wait((running, exited), return_when=asyncio.FIRST_COMPLETED)
+        if exited in done:
+            await exited
+        return await running
     finally:
-        doing.cancel()
-        dying.cancel()
-        await asyncio.gather(doing, dying, return_exceptions=True)
+        running.cancel()
+        exited.cancel()
+        await asyncio.gather(running, exited, return_exceptions=True)
 
 
 async def _delete_topics(installation: Installation) -> None:
-    """Delete every topic of the installation's namespace, the worker's own ones too."""
+    """Delete all topics of the installation's namespace, including the changelogs."""
     admin = AIOKafkaAdminClient(**installation.kafka_client_options())
     with suppress(KafkaError, OSError):
         try:

@@ -1,4 +1,4 @@
-"""What a stand-in Croesus does about orgs whose money is gone: suspend them, and some time later see them pay."""
+"""The stand-in Croesus's treatment of orgs with a balance of 0 or less: suspension, then a payment."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from sim.records import Record
 
 @dataclass(slots=True)
 class Dunning:
-    """A policy for `croesus`: an org at or below zero is suspended after one time, pays `top_up` after the other."""
+    """Suspends an org that has had no balance for `suspend_after_ms`; after `top_up_after_ms` it pays `top_up`."""
 
     croesus: Croesus
     top_up: str
@@ -18,8 +18,8 @@ class Dunning:
     _empty_since: dict[str, int] = field(default_factory=dict)
     _suspended: set[str] = field(default_factory=set)
 
-    def judge(self, now_ms: int) -> Iterator[Record]:
-        """Hand out what is due at `now_ms`, in order of org."""
+    def due(self, now_ms: int) -> Iterator[Record]:
+        """Yield the records that are due at `now_ms`, ordered by org."""
         for org, account in sorted(self.croesus.accounts.items()):
             if account.balance > 0:
                 self._empty_since.pop(org, None)

@@ -1,4 +1,4 @@
-"""A fleet's log over a stretch of time, all of it known beforehand: for tests and benchmarks."""
+"""The log of a fleet over a period of time, generated without a running Obol, for tests and benchmarks."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -6,8 +6,8 @@ from random import Random
 from typing import Final
 
 from schemas.orders import ExecletOrder
-from sim import hosts, lives, users
-from sim.agenda import Agenda, Life
+from sim import execlets, hosts, users
+from sim.agenda import Actor, Agenda
 from sim.foresight import Foresight, Order
 from sim.records import (
     HOUR_MS,
@@ -41,64 +41,64 @@ def timeline(  # noqa: PLR0913 - a fleet has that many sizes
     deployments: int | None = None,
     instances: int = 0,
     partitions: int = 8,
-    beat_s: int = 30,
+    heartbeat_s: int = 30,
     duplicates: float = 0.0,
     late: float = 0.0,
     billing: bool = True,
 ) -> Iterator[Record]:
-    """Write a fleet's log from `start_ms`, a whole minute, for `hours`: in order of time, the same for the same input.
+    """Yield the log of a fleet from `start_ms`, a whole minute, for `hours`, in order of time. It is deterministic.
 
-    `deployments` (default: one for five replicas) share `replicas` first replicas. Prices come a minute before the
-    start, balances at it; ticks 2 s after each minute, one per partition. `duplicates` is the share of commands,
-    callbacks and reports that come twice; `late` the share of callbacks, reports and heartbeats whose timestamp lies
-    up to 90 s before that of the record they follow (then the order of time is broken there). `billing` is the
-    worker's `DEDICATED_BILLING_ENABLED`. Raises ValueError for sizes that no fleet of the contract can have.
+    `replicas`: initial replicas, shared by `deployments` (default: one per five replicas). Prices are a minute before
+    the start, balances at the start, ticks 2 s after each minute in each partition. `duplicates`: the share of
+    commands, callbacks and reports that occur twice. `late`: the share of callbacks, reports and heartbeats with a
+    timestamp up to 90 s too early, which breaks the order of time. `billing`: the worker's `DEDICATED_BILLING_ENABLED`.
+    Raises `ValueError` for impossible sizes.
     """
     if start_ms % MINUTE_MS:
         msg = f"start_ms is {start_ms}, not a whole minute; the nearest before is {start_ms - start_ms % MINUTE_MS}"
         raise ValueError(msg)
     end_ms = start_ms + int(hours * 60) * MINUTE_MS
     agenda = Agenda()
-    execlets = lives.Execlets(seed, agenda, lives.seeded(beat_s))
-    machines = hosts.Hosts(seed, agenda)
+    fleet_execlets = execlets.Execlets(seed, agenda, execlets.seeded(heartbeat_s))
+    fleet_hosts = hosts.Hosts(seed, agenda)
     foresight = Foresight(billing=billing)
-    troubles = _Troubles(Random(f"{seed}/troubles"), duplicates, late)
+    disturbances = _Disturbances(Random(f"{seed}/troubles"), duplicates, late)
 
-    def obey(orders: Iterator[Order], now_ms: int) -> None:
+    def execute(orders: Iterator[Order], now_ms: int) -> None:
         for order in orders:
             if isinstance(order, ExecletOrder):
-                execlets.obey(order, now_ms)
+                fleet_execlets.execute(order, now_ms)
             else:
-                machines.obey(order, now_ms)
+                fleet_hosts.execute(order, now_ms)
 
-    for name, life in _lives(seed, orgs, deployments, replicas, instances, start_ms, end_ms):
-        agenda.add(name, life)
+    for name, actor in _actors(seed, orgs, deployments, replicas, instances, start_ms, end_ms):
+        agenda.add(name, actor)
     for tick_ms in range(start_ms + TICK_DELAY_MS, end_ms + TICK_DELAY_MS + 1, MINUTE_MS):
-        # At one ms a tick comes last: its topic has the lowest rank.
+        # At equal timestamps a tick is applied last, since its topic has the lowest rank.
         for record in agenda.until(tick_ms + 1):
-            obey(foresight.read(record), record.timestamp_ms)
-            yield troubles.befall(record, agenda)
-        obey(foresight.tick(tick_ms), tick_ms)
+            execute(foresight.read(record), record.timestamp_ms)
+            yield disturbances.apply(record, agenda)
+        execute(foresight.tick(tick_ms), tick_ms)
         for partition in range(partitions):
             yield tick(tick_ms, partition)
 
 
-def _lives(
+def _actors(
     seed: int, orgs: int, deployments: int | None, replicas: int, instances: int, start_ms: int, end_ms: int
-) -> Iterator[tuple[str, Life]]:
+) -> Iterator[tuple[str, Actor]]:
     yield "prices", _prices(start_ms, end_ms)
     for org in users.org_names(orgs):
         yield f"account/{org}", _account(seed, org, start_ms, end_ms, has_instances=instances > 0)
     deployments = -(-replicas // 5) if deployments is None else deployments
     for plan in users.plan_deployments(seed, orgs, deployments, replicas, start_ms=start_ms, end_ms=end_ms):
-        yield f"deployment/{plan.org}/{plan.name}", users.commands_of(plan)
-        yield f"requests/{plan.org}/{plan.name}", users.requests_of(plan, end_ms)
-    for moves in users.plan_instances(seed, orgs, instances, start_ms=start_ms, end_ms=end_ms):
-        yield f"moves/{moves.org}/{moves.name}", users.moves_of(moves)
+        yield f"deployment/{plan.org}/{plan.name}", users.deployment_commands(plan)
+        yield f"requests/{plan.org}/{plan.name}", users.deployment_requests(plan, end_ms)
+    for actions in users.plan_instances(seed, orgs, instances, start_ms=start_ms, end_ms=end_ms):
+        yield f"actions/{actions.org}/{actions.name}", users.instance_commands(actions)
 
 
-class _Troubles:
-    """What happens to records on their way: some come twice, some with a time of before."""
+class _Disturbances:
+    """Duplicates some records and gives others an earlier timestamp."""
 
     def __init__(self, rng: Random, duplicates: float, late: float) -> None:
         self._rng = rng
@@ -106,7 +106,7 @@ class _Troubles:
         self._late = late
         self._copied: set[bytes | None] = set()
 
-    def befall(self, record: Record, agenda: Agenda) -> Record:
+    def apply(self, record: Record, agenda: Agenda) -> Record:
         if record.topic in _COPIED and record.value not in self._copied and self._rng.random() < self._duplicates:
             self._copied.add(record.value)
             copy = replace(record, timestamp_ms=record.timestamp_ms + self._rng.randrange(20_000))
@@ -117,7 +117,7 @@ class _Troubles:
 
 
 def _prices(start_ms: int, end_ms: int) -> Iterator[Record]:
-    """All prices, then a rise, and a profile that has no price for a fifth of the time (after the last create)."""
+    """Yield all prices; later an increase, and a profile without a price for a fifth of the time."""
     before_ms, span_ms = start_ms - MINUTE_MS, end_ms - start_ms
     for profile, amount in users.PRICES.items():
         yield price(before_ms, profile, amount)
@@ -127,14 +127,14 @@ def _prices(start_ms: int, end_ms: int) -> Iterator[Record]:
 
 
 def _account(seed: int, org: str, start_ms: int, end_ms: int, *, has_instances: bool) -> Iterator[Record]:
-    """Money enough; one org in 33 is suspended for a while, one in 20 with instances runs dry and tops up."""
+    """Yield sufficient balances; 3 % of the orgs are suspended for a while, 5 % with instances use up their balance."""
     rng = Random(f"{seed}/account/{org}")
     yield balance(start_ms, org, ENOUGH, 1)
-    fate, at = rng.random(), start_ms + int((end_ms - start_ms) * rng.uniform(0.4, 0.7))
+    outcome, at = rng.random(), start_ms + int((end_ms - start_ms) * rng.uniform(0.4, 0.7))
     pause_ms = int(rng.uniform(0.1, 0.5) * HOUR_MS)
-    if fate < SUSPENDED_SHARE:
+    if outcome < SUSPENDED_SHARE:
         yield suspended(at, org)
         yield reinstated(at + pause_ms, org)
-    elif fate < SUSPENDED_SHARE + DRY_SHARE and has_instances:
+    elif outcome < SUSPENDED_SHARE + DRY_SHARE and has_instances:
         yield balance(at, org, EMPTY, 2)
         yield balance(at + pause_ms, org, ENOUGH, 3)

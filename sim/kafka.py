@@ -1,4 +1,4 @@
-"""The cluster as the stand-ins see it: records out, Obol's outputs in, and how far Obol's group has read."""
+"""Kafka clients of the stand-ins: they publish records, read Obol's outputs, and read the offsets of Obol's group."""
 
 import asyncio
 import os
@@ -9,28 +9,29 @@ from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import GroupCoordinatorNotAvailableError
 from aiokafka.helpers import create_ssl_context
 
 from sim.records import Record
-from sim.stage import Heard
+from sim.stage import Output
 from topics.catalogue import Timestamps, TopicSpec, with_namespace, without_namespace
 from topics.partitioner import partition_of
 
 LOCAL_BOOTSTRAP_SERVERS: Final = "127.0.0.1:9092"
 
 _IN_FLIGHT: Final = 5_000
-"""Records that are sent before their acknowledgements are waited for."""
+"""The number of records sent before waiting for their acknowledgements."""
 
 _POLL_S: Final = 0.01
 
 
-class NotPassedError(TimeoutError):
-    """Obol's group did not read what it was given in time."""
+class NotCommittedError(TimeoutError):
+    """Obol did not commit the given offsets in time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
-    """Where an installation of Obol is, as its environment says (contract, "Settings")."""
+    """The address and settings of an installation of Obol (contract, "Settings")."""
 
     bootstrap_servers: str = LOCAL_BOOTSTRAP_SERVERS
     namespace: str | None = None
@@ -41,12 +42,12 @@ class Installation:
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] = os.environ) -> "Installation":
-        """Read the contract's variables; an empty one is unset. Raises ValueError for a count that is none."""
+        """Read the contract's variables; an empty one counts as unset. Raises `ValueError` for an invalid number."""
 
         def count(name: str, default: int) -> int:
             text = environ.get(name) or str(default)
             if not text.isascii() or not text.isdigit() or int(text) < 1:
-                msg = f"{name} is {text!r}; set it to a whole number from 1 on"
+                msg = f"{name} is {text!r}; set it to a whole number of 1 or more"
                 raise ValueError(msg)
             return int(text)
 
@@ -65,22 +66,22 @@ class Installation:
         return self.topic("obol")
 
     def topic(self, name: str) -> str:
-        """Give a topic's full name."""
+        """Return a topic's name with the namespace."""
         return with_namespace(name, self.namespace)
 
     def kafka_client_options(self) -> dict[str, Any]:
-        """Give keyword arguments for any of aiokafka's clients."""
+        """Return keyword arguments for aiokafka's clients."""
         return {"bootstrap_servers": self.bootstrap_servers, **(self.security or {})}
 
     def place(self, record: Record) -> TopicPartition:
-        """Say where a record belongs."""
+        """Return the partition to which a record is sent."""
         partition = record.partition
         if partition is None:
             partition = partition_of(record.key or "", self.partitions)
         return TopicPartition(self.topic(record.topic), partition)
 
     def places(self, spec: TopicSpec) -> list[TopicPartition]:
-        """Every partition of a topic."""
+        """Return all partitions of a topic."""
         return [TopicPartition(self.topic(spec.name), n) for n in range(spec.partitions(self.partitions))]
 
 
@@ -104,7 +105,7 @@ def _security(environ: Mapping[str, str]) -> dict[str, Any] | None:
 
 
 class Publisher:
-    """Sends records, each to its org's partition with its own time; the order within a partition is kept."""
+    """Sends records to their partitions with their own timestamps, in order."""
 
     def __init__(self, installation: Installation, producer: AIOKafkaProducer) -> None:
         self._installation = installation
@@ -112,7 +113,7 @@ class Publisher:
         self.sent = 0
 
     async def send(self, records: Iterable[Record]) -> dict[TopicPartition, int]:
-        """Send all of `records` and wait until the broker has them; the last offset of each partition written."""
+        """Send `records` and wait for the acknowledgements. Returns the last offset written to each partition."""
         last: dict[TopicPartition, int] = {}
         waiting: list[asyncio.Future[Any]] = []
         for record in records:
@@ -132,7 +133,7 @@ class Publisher:
         return last
 
     async def _settle(self, waiting: list[asyncio.Future[Any]], last: dict[TopicPartition, int]) -> None:
-        # What is not flushed waits for a full batch or for its turn; nothing else is going to come.
+        # Without a flush, the last batches would wait for the linger time.
         await self._producer.flush()
         for sent in await asyncio.gather(*waiting):
             last[sent.topic_partition] = sent.offset
@@ -141,7 +142,7 @@ class Publisher:
 
 
 class Listener:
-    """Reads Obol's outputs, committed ones only, and knows how far Obol has read its inputs."""
+    """Reads Obol's committed outputs, and the offsets that Obol has committed."""
 
     def __init__(
         self, installation: Installation, consumer: AIOKafkaConsumer, ends: AIOKafkaConsumer, admin: AIOKafkaAdminClient
@@ -150,64 +151,69 @@ class Listener:
         self._consumer = consumer
         self._ends = ends
         self._admin = admin
-        self.taken = 0
+        self.received = 0
 
-    async def passed(self, offsets: Mapping[TopicPartition, int], deadline_s: float) -> None:
-        """Wait until Obol has committed that it read up to `offsets`, these included.
+    async def wait_until_committed(self, offsets: Mapping[TopicPartition, int], deadline_s: float) -> None:
+        """Wait until Obol has committed the records at `offsets`.
 
-        Raises NotPassedError, naming what is left, when `deadline_s` seconds did not suffice.
+        Raises `NotCommittedError` after `deadline_s` seconds, with the partitions that are behind.
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + deadline_s
-        left = dict(offsets)
-        while left:
-            committed = await self._admin.list_consumer_group_offsets(self._installation.group, partitions=list(left))
-            left = {place: offset for place, offset in left.items() if _offset(committed, place) <= offset}
-            if left and loop.time() >= end:
-                place, offset = min(left.items())
-                msg = (
-                    f"{self._installation.group} has not read {place.topic}/{place.partition} up to offset {offset} "
-                    f"in {deadline_s:g} s ({len(left)} partitions are behind); is a worker running?"
+        behind = dict(offsets)
+        while behind:
+            try:
+                committed = await self._admin.list_consumer_group_offsets(
+                    self._installation.group, partitions=list(behind)
                 )
-                raise NotPassedError(msg)
-            if left:
+            except GroupCoordinatorNotAvailableError:  # while a new broker creates its offsets topic
+                committed = {}
+            behind = {tp: offset for tp, offset in behind.items() if _offset(committed, tp) <= offset}
+            if behind and loop.time() >= end:
+                tp, offset = min(behind.items())
+                msg = (
+                    f"{self._installation.group} has not committed {tp.topic}[{tp.partition}] up to offset {offset} "
+                    f"within {deadline_s:g} s ({len(behind)} partitions are behind); is a worker running?"
+                )
+                raise NotCommittedError(msg)
+            if behind:
                 await asyncio.sleep(_POLL_S)
 
-    async def heard(self) -> list[Heard]:
-        """Give all that is in the output topics by now and was not given before, in order of time."""
-        places = list(self._consumer.assignment())
-        # To the end as written, not as committed: markers of a commit that was acknowledged may still be on their way.
-        ends = await self._ends.end_offsets(places)
-        heard: list[Heard] = []
-        while behind := [place for place in places if await self._consumer.position(place) < ends[place]]:
+    async def read_to_end(self) -> list[Output]:
+        """Return all records of the output topics that were not returned before, in order of time."""
+        assigned = list(self._consumer.assignment())
+        # Up to the high watermark: the markers of an acknowledged commit may not be written yet.
+        ends = await self._ends.end_offsets(assigned)
+        outputs: list[Output] = []
+        while behind := [tp for tp in assigned if await self._consumer.position(tp) < ends[tp]]:
             for records in (await self._consumer.getmany(*behind, timeout_ms=50)).values():
-                heard.extend(self._heard(record) for record in records)
-        heard.sort(key=lambda record: record.timestamp_ms)
-        return heard
+                outputs.extend(self._output(record) for record in records)
+        outputs.sort(key=lambda record: record.timestamp_ms)
+        return outputs
 
-    async def next(self, timeout_s: float) -> list[Heard]:
-        """Give what comes within `timeout_s`, possibly nothing."""
+    async def poll(self, timeout_s: float) -> list[Output]:
+        """Return the records that arrive within `timeout_s`."""
         batches = await self._consumer.getmany(timeout_ms=int(timeout_s * 1_000))
         return sorted(
-            (self._heard(record) for records in batches.values() for record in records),
+            (self._output(record) for records in batches.values() for record in records),
             key=lambda record: record.timestamp_ms,
         )
 
-    def _heard(self, record: Any) -> Heard:
+    def _output(self, record: Any) -> Output:
         name = without_namespace(record.topic, self._installation.namespace)
-        self.taken += 1
+        self.received += 1
         key = None if record.key is None else record.key.decode()
-        return Heard(name, record.timestamp, record.value or b"", key)
+        return Output(name, record.timestamp, record.value or b"", key)
 
 
-def _offset(committed: Mapping[TopicPartition, Any], place: TopicPartition) -> int:
-    known = committed.get(place)
-    return -1 if known is None else int(known.offset)
+def _offset(committed: Mapping[TopicPartition, Any], tp: TopicPartition) -> int:
+    metadata = committed.get(tp)
+    return -1 if metadata is None else int(metadata.offset)
 
 
 @asynccontextmanager
 async def publisher(installation: Installation) -> AsyncIterator[Publisher]:
-    """Connect a publisher; closed at the end."""
+    """Yield a connected publisher."""
     producer = AIOKafkaProducer(
         **installation.kafka_client_options(), acks="all", enable_idempotence=True, compression_type="lz4", linger_ms=5
     )
@@ -220,7 +226,7 @@ async def publisher(installation: Installation) -> AsyncIterator[Publisher]:
 
 @asynccontextmanager
 async def listener(installation: Installation, specs: Sequence[TopicSpec]) -> AsyncIterator[Listener]:
-    """Connect a listener to all partitions of `specs`, from their beginning; closed at the end. They must be there."""
+    """Yield a listener to all partitions of existing topics, from their beginning."""
     options = installation.kafka_client_options()
     consumer = AIOKafkaConsumer(
         **options, isolation_level="read_committed", auto_offset_reset="earliest", enable_auto_commit=False
@@ -241,7 +247,7 @@ async def listener(installation: Installation, specs: Sequence[TopicSpec]) -> As
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Both ways at once."""
+    """A publisher and a listener."""
 
     publisher: Publisher
     listener: Listener
@@ -250,6 +256,6 @@ class Link:
 
 @asynccontextmanager
 async def link(installation: Installation, specs: Sequence[TopicSpec]) -> AsyncIterator[Link]:
-    """Connect a publisher, and a listener to `specs`; closed at the end."""
-    async with publisher(installation) as sender, listener(installation, specs) as ear:
-        yield Link(sender, ear, installation.partitions)
+    """Yield a publisher, and a listener to `specs`."""
+    async with publisher(installation) as sender, listener(installation, specs) as receiver:
+        yield Link(sender, receiver, installation.partitions)

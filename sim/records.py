@@ -1,4 +1,4 @@
-"""A record on its way to a topic, and one builder for each kind that the stand-ins send."""
+"""A record to be sent, and a function for each kind that the stand-ins send."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -26,36 +26,36 @@ SECOND_MS: Final = 1_000
 MINUTE_MS: Final = 60 * SECOND_MS
 HOUR_MS: Final = 60 * MINUTE_MS
 TICK_DELAY_MS: Final = 2 * SECOND_MS
-"""A tick comes this long after its minute has begun (contract, "House": ticks 2 s after the minute)."""
+"""The time from the start of a minute to its tick."""
 
 CURRENCY: Final = "JPY"
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record: its time in ms, its topic without namespace, its key (the org; a profile; none), its value."""
+    """A record. `topic`: without the namespace; `key`: the org, a profile, or None."""
 
     timestamp_ms: int
     topic: str
     key: str | None
     value: bytes | None
     partition: int | None = None
-    """Given for ticks and prices; for the others the org decides."""
+    """Set for ticks and prices; otherwise the org determines it."""
 
 
 def tick(at_ms: int, partition: int) -> Record:
-    """Tell one partition what time it is."""
+    """Return a tick for one partition."""
     return Record(at_ms, catalogue.CLOCK.name, None, b'{"type":"tick"}', partition)
 
 
 def price(at_ms: int, profile: str, amount: str | None) -> Record:
-    """Set a profile's price per hour from `at_ms` on; none removes it."""
+    """Set a profile's price per hour from `at_ms` on; None removes it."""
     value = None if amount is None else encode(Price(profile=profile, price=amount, currency=CURRENCY))
     return Record(at_ms, catalogue.PRICES.name, profile, value, 0)
 
 
 def balance(at_ms: int, org: str, amount: str, sequence: int) -> Record:
-    """State an org's whole balance."""
+    """Publish an org's balance."""
     update = BalanceUpdated(event_id=f"balance-{sequence}", org_id=org, balance=amount, sequence=sequence)
     return Record(at_ms, catalogue.ACCOUNTS.name, org, encode(update))
 
@@ -72,7 +72,7 @@ def reinstated(at_ms: int, org: str) -> Record:
 
 
 def create_deployment(at_ms: int, org: str, deployment: str, gpu: str, **options: Any) -> Record:
-    """Create a deployment; `gpu` is like `h100.2x`, `options` are the command's other fields."""
+    """Create a deployment. `gpu`: such as `h100.2x`; `options`: other fields of the command."""
     gpu_type, gpu_count = _gpu(gpu)
     command = CreateDeployment(
         command_id=f"create-{deployment}",
@@ -93,7 +93,7 @@ def stop_deployment(at_ms: int, org: str, deployment: str) -> Record:
 
 
 def deploy_instance(at_ms: int, org: str, instance: str, gpu: str, disk_gb: int, **options: Any) -> Record:
-    """Deploy an instance; `gpu` is like `rtx4090.1x`, `options` are the command's other fields."""
+    """Deploy an instance. `gpu`: such as `rtx4090.1x`; `options`: other fields of the command."""
     gpu_type, gpu_count = _gpu(gpu)
     command = DeployInstance(
         command_id=f"deploy-{instance}",
@@ -119,7 +119,7 @@ def stop_instance(at_ms: int, org: str, instance: str) -> Record:
 
 
 def destroy_instance(at_ms: int, org: str, instance: str) -> Record:
-    """Destroy an instance with its disk."""
+    """Destroy an instance and its disk."""
     return _command(at_ms, DestroyInstance(command_id=f"destroy-{instance}-{at_ms}", org_id=org, instance_id=instance))
 
 
@@ -130,19 +130,19 @@ def request(at_ms: int, org: str, deployment: str, count: int = 1) -> Record:
 
 
 def progress(at_ms: int, org: str, replica: str, n: int, status: ProgressStatus, message: str) -> Record:
-    """Report a replica's n-th step."""
+    """Send the n-th callback of a replica."""
     event = Progress(event_id=f"{replica}.p{n}", org_id=org, replica_id=replica, status=status, message=message)
     return Record(at_ms, catalogue.PROGRESS.name, org, encode(event))
 
 
 def report(at_ms: int, org: str, instance: str, n: int, name: OtherReportName, message: str | None = None) -> Record:
-    """Report what a host found, its n-th report about this instance."""
+    """Send the n-th report about an instance."""
     event = OtherReport(event_id=f"{instance}.h{n}", org_id=org, instance_id=instance, report=name, message=message)
     return Record(at_ms, catalogue.REPORTS.name, org, encode(event))
 
 
 def launch_failed(at_ms: int, org: str, instance: str, n: int, message: str, *, reached_host: bool) -> Record:
-    """Report a launch that came to nothing."""
+    """Send the report of a failed launch."""
     event = LaunchFailed(
         event_id=f"{instance}.h{n}", org_id=org, instance_id=instance, reached_host=reached_host, message=message
     )
@@ -150,13 +150,13 @@ def launch_failed(at_ms: int, org: str, instance: str, n: int, message: str, *, 
 
 
 @lru_cache(maxsize=65_536)
-def _beat(org: str, replica: str) -> bytes:
+def _heartbeat(org: str, replica: str) -> bytes:
     return encode(Heartbeat(org_id=org, replica_id=replica))
 
 
 def heartbeat(at_ms: int, org: str, replica: str) -> Record:
-    """Say that a replica is alive. The same bytes each time, so they are kept."""
-    return Record(at_ms, catalogue.HEARTBEATS.name, org, _beat(org, replica))
+    """Send a heartbeat. Its bytes are cached, since they do not change."""
+    return Record(at_ms, catalogue.HEARTBEATS.name, org, _heartbeat(org, replica))
 
 
 def _command(

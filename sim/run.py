@@ -1,4 +1,4 @@
-"""The stand-ins on their own, each a coroutine for the command line."""
+"""Coroutines that run the stand-ins for the command line."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from schemas.prices import Price
 from schemas.times import rfc3339
-from sim import driver, hosts, lives, users
-from sim.agenda import Life
+from sim import driver, execlets, hosts, users
+from sim.agenda import Actor
 from sim.croesus import Croesus
 from sim.dunning import Dunning
 from sim.kafka import Installation, Link, link, publisher
 from sim.records import MINUTE_MS, Record, price
-from sim.stage import Heard, Stage
+from sim.stage import Output, Stage
 from topics import catalogue
 from topics.provision import provision
 
@@ -26,7 +26,7 @@ _DAY_MS: Final = 24 * 60 * MINUTE_MS
 
 @dataclass(frozen=True, slots=True)
 class FleetPlan:
-    """The size of a fleet that lives on its own."""
+    """The size of a fleet in real time."""
 
     seed: int
     orgs: int
@@ -34,22 +34,22 @@ class FleetPlan:
     replicas: int
     instances: int
     over_minutes: int
-    """Users come with their deployments and instances within this time."""
+    """Users create their deployments and instances within this time."""
 
-    def lives(self, start_ms: int) -> Iterator[tuple[str, Life]]:
-        """Tell what its users do from `start_ms` on."""
+    def actors(self, start_ms: int) -> Iterator[tuple[str, Actor]]:
+        """Return the fleet's users from `start_ms` on, with names."""
         end_ms = start_ms + self.over_minutes * MINUTE_MS
         for plan in users.plan_deployments(
             self.seed, self.orgs, self.deployments, self.replicas, start_ms=start_ms, end_ms=end_ms
         ):
-            yield f"deployment/{plan.org}/{plan.name}", users.commands_of(plan)
-            yield f"requests/{plan.org}/{plan.name}", users.requests_of(plan, end_ms + _DAY_MS)
-        for moves in users.plan_instances(self.seed, self.orgs, self.instances, start_ms=start_ms, end_ms=end_ms):
-            yield f"moves/{moves.org}/{moves.name}", users.moves_of(moves)
+            yield f"deployment/{plan.org}/{plan.name}", users.deployment_commands(plan)
+            yield f"requests/{plan.org}/{plan.name}", users.deployment_requests(plan, end_ms + _DAY_MS)
+        for actions in users.plan_instances(self.seed, self.orgs, self.instances, start_ms=start_ms, end_ms=end_ms):
+            yield f"actions/{actions.org}/{actions.name}", users.instance_commands(actions)
 
 
 async def write_log(records: Iterable[Record], installation: Installation, console: Console) -> int:
-    """Publish a log as it is, as fast as the broker takes it; returns the number of records."""
+    """Publish a log as fast as the broker accepts it. Returns the number of records."""
     await provision(installation)
     written = 0
     pending = iter(records)
@@ -65,26 +65,26 @@ async def write_log(records: Iterable[Record], installation: Installation, conso
 
 
 async def live_fleet(plan: FleetPlan, installation: Installation, console: Console, *, ticking: bool) -> None:
-    """Let users, execlets and hosts live with the wall clock, in answer to Obol's orders, until cancelled.
+    """Run users, execlets and hosts in real time until cancelled. They execute Obol's orders.
 
-    Orders are read from their beginning, so a fleet that is started again takes up the replicas it had.
+    Orders are read from their beginning, so a restarted fleet continues with its replicas.
     """
     await provision(installation)
     start_ms = driver.now_ms()
-    stage = Stage(plan.seed, plan.lives(start_ms), (), lives.seeded(), hosts.seeded)
-    async with link(installation, (catalogue.EXECLET_ORDERS, catalogue.HOST_ORDERS)) as wires:
+    stage = Stage(plan.seed, plan.actors(start_ms), (), execlets.seeded(), hosts.seeded)
+    async with link(installation, (catalogue.EXECLET_ORDERS, catalogue.HOST_ORDERS)) as kafka:
         with console.status("") as status:
 
             def after_second(now_ms: int) -> None:
-                sent, taken = wires.publisher.sent, wires.listener.taken
-                status.update(f"{rfc3339(now_ms)}: {sent:,} records sent, {taken:,} orders taken")
+                sent, received = kafka.publisher.sent, kafka.listener.received
+                status.update(f"{rfc3339(now_ms)}: {sent:,} records sent, {received:,} orders received")
 
             last_tick_ms = driver.last_tick_ms(start_ms)
-            await driver.live(stage, wires, last_tick_ms, ticking=ticking, after_second=after_second)
+            await driver.live(stage, kafka, last_tick_ms, ticking=ticking, after_second=after_second)
 
 
-class Desk:
-    """Croesus with the wall clock: publishes prices and openings once, then each minute what has changed."""
+class CroesusService:
+    """Croesus in real time: it publishes prices and opening balances once, then changes each minute."""
 
     def __init__(self, orgs: int, opening: str, dunning: Callable[[Croesus], Dunning]) -> None:
         self.croesus = Croesus()
@@ -93,9 +93,9 @@ class Desk:
         self._dunning = dunning(self.croesus)
         self._priced: set[str] = set()
 
-    def hear(self, heard: Iterable[Heard]) -> None:
-        """Take prices as they were published, by whomever, and usage."""
-        for record in heard:
+    def receive(self, outputs: Iterable[Output]) -> None:
+        """Receive usage events, and prices published by any client."""
+        for record in outputs:
             if record.topic == catalogue.USAGE.name:
                 self.croesus.receive(record.value)
             elif record.key is not None:
@@ -104,7 +104,7 @@ class Desk:
                 self._priced.add(record.key)
 
     def open(self, now_ms: int) -> Iterator[Record]:
-        """Publish prices where there were none, and every org's opening balance less what it has used."""
+        """Yield the missing prices, and every org's opening balance less its usage."""
         for profile, amount in users.PRICES.items():
             if profile not in self._priced:
                 yield price(now_ms, profile, amount)
@@ -112,34 +112,36 @@ class Desk:
             yield self.croesus.pay_in(now_ms, org, self._opening)
 
     def each_minute(self, now_ms: int) -> Iterator[Record]:
-        """State balances, and suspend, reinstate and top up what is due."""
+        """Yield changed balances, and the suspensions, reinstatements and payments that are due."""
         yield from self.croesus.statements(now_ms)
-        yield from self._dunning.judge(now_ms)
+        yield from self._dunning.due(now_ms)
 
 
-async def keep_books(desk: Desk, installation: Installation, console: Console, *, once: bool) -> None:
-    """Be Croesus until cancelled; with `once`, only book what usage there is and publish nothing."""
+async def run_croesus(service: CroesusService, installation: Installation, console: Console, *, once: bool) -> None:
+    """Run Croesus until cancelled. With `once`, only book the existing usage."""
     await provision(installation)
-    async with link(installation, (catalogue.PRICES, catalogue.USAGE)) as wires:
+    async with link(installation, (catalogue.PRICES, catalogue.USAGE)) as kafka:
         with console.status("Reading prices and usage"):
-            # Prices before usage, whatever their times: an event is priced when it is booked.
-            desk.hear(sorted(await wires.listener.heard(), key=lambda record: record.topic != catalogue.PRICES.name))
+            # Prices before usage: an event is priced when it is booked.
+            service.receive(
+                sorted(await kafka.listener.read_to_end(), key=lambda record: record.topic != catalogue.PRICES.name)
+            )
         if not once:
-            await wires.publisher.send(desk.open(driver.now_ms()))
-            await _serve(desk, wires, console)
+            await kafka.publisher.send(service.open(driver.now_ms()))
+            await _serve(service, kafka, console)
 
 
-async def _serve(desk: Desk, wires: Link, console: Console) -> None:
+async def _serve(service: CroesusService, kafka: Link, console: Console) -> None:
     minute, shown = driver.now_ms() // MINUTE_MS, 0
     with console.status("") as status:
         while True:
-            desk.hear(await wires.listener.next(timeout_s=1.0))
+            service.receive(await kafka.listener.poll(timeout_s=1.0))
             now = driver.now_ms()
             if now // MINUTE_MS > minute:
                 minute = now // MINUTE_MS
-                await wires.publisher.send(desk.each_minute(now))
-            booked = desk.croesus.verdicts["booked"]
-            status.update(f"{rfc3339(now)}: {booked:,} usage events booked, {len(desk.croesus.refusals):,} refused")
-            for refusal in desk.croesus.refusals[shown:]:
+                await kafka.publisher.send(service.each_minute(now))
+            booked = service.croesus.verdicts["booked"]
+            status.update(f"{rfc3339(now)}: {booked:,} usage events booked, {len(service.croesus.refusals):,} refused")
+            for refusal in service.croesus.refusals[shown:]:
                 console.print(refusal, style="red", markup=False)
-            shown = len(desk.croesus.refusals)
+            shown = len(service.croesus.refusals)

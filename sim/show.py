@@ -1,4 +1,4 @@
-"""What the commands print."""
+"""Tables and texts that the commands print."""
 
 from collections.abc import Iterable
 from decimal import Decimal
@@ -19,12 +19,12 @@ _CENT = Decimal("0.01")
 
 
 def minutes(ms: int) -> str:
-    """Show a duration in minutes with two places; a blank for none."""
+    """Return a duration in minutes with two places; blank for 0."""
     return f"{(Decimal(ms) / MINUTE_MS).quantize(_CENT):,}" if ms else ""
 
 
 def bill(croesus: Croesus, orgs: Iterable[str], found: Audit | None = None) -> Table:
-    """Show what each org was billed, and with an audit what is not billed and why."""
+    """Return a table of what each org was billed, and with an audit, of its pending and forgiven time."""
     table = Table(title="Billed by Croesus, in minutes and money", box=box.SIMPLE_HEAD, title_justify="left")
     table.add_column("org")
     figures = ("dedicated", "GPU", "disk", "events", f"billed {CURRENCY}", f"balance {CURRENCY}")
@@ -48,12 +48,12 @@ def bill(croesus: Croesus, orgs: Iterable[str], found: Audit | None = None) -> T
 
 
 def verdicts(croesus: Croesus) -> Text:
-    """Show what became of all usage events."""
+    """Return the number of usage events by result."""
     return Text("Usage events: " + ", ".join(f"{count:,} {name}" for name, count in croesus.verdicts.items()) + ".")
 
 
-def told(stories: Iterable[Story]) -> Group:
-    """Show stories one below the other."""
+def report(stories: Iterable[Story]) -> Group:
+    """Return the stories one below the other."""
     parts: list[Text | Padding] = []
     for story in stories:
         parts += [Text(), Text(story.title, style="bold")]
@@ -61,8 +61,8 @@ def told(stories: Iterable[Story]) -> Group:
     return Group(*parts)
 
 
-def conclusion(found: Audit) -> Text:
-    """Show whether all figures add up."""
+def audit_summary(found: Audit) -> Text:
+    """Return the result of an audit."""
     total = found.total
     if found.problems:
         text = Text(f"{len(found.problems)} figures do not add up:\n", style="bold red")
@@ -71,12 +71,12 @@ def conclusion(found: Audit) -> Text:
     return Text(
         f"All figures add up: {total.windows} windows, {total.running_ms:,} ms running = {total.billed_ms:,} billed + "
         f"{total.pending_ms:,} pending + {total.forgiven_ms:,} forgiven - {total.overbilled_ms:,} overbilled (B12), "
-        f"and every window's billed time is what Croesus got.",
+        f"and the billed time of every window equals its usage events.",
         style="green",
     )
 
 
 def console() -> Console:
-    """Make a console; where the output is no terminal, lines are long enough for the tables."""
+    """Return a console, wide enough for the tables where the output is not a terminal."""
     plain = Console()
     return plain if plain.is_terminal else Console(width=max(plain.width, 120))

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM, for coroutines that clean up after themselves."""
+"""Cancellation by Ctrl-C and SIGTERM, for coroutines that clean up."""
 
 import asyncio
 import signal
@@ -6,15 +6,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-AGAIN_S: Final = 35.0
-"""Longer than cleaning up takes, of which the longest is to stop a worker."""
+REPEAT_AFTER_S: Final = 35.0
+"""Longer than the clean-up takes, which may have to stop a worker."""
 
 
 @asynccontextmanager
 async def ended_by_signals() -> AsyncIterator[None]:
-    """Cancel the task inside at Ctrl-C or SIGTERM.
+    """Cancel the current task at Ctrl-C or SIGTERM.
 
-    Cleaning up takes its time, so another changes nothing for `AGAIN_S`; then it does, as the first may have been lost.
+    Further signals are ignored for `REPEAT_AFTER_S`, while the task cleans up. After that a signal cancels the task
+    again, since a library may have swallowed the first cancellation.
     """
     task = asyncio.current_task()
     loop = asyncio.get_running_loop()
@@ -23,7 +24,7 @@ async def ended_by_signals() -> AsyncIterator[None]:
     def end() -> None:
         nonlocal next_s
         if task is not None and loop.time() >= next_s:
-            next_s = loop.time() + AGAIN_S
+            next_s = loop.time() + REPEAT_AFTER_S
             task.cancel()
 
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -1,6 +1,6 @@
-"""All stand-ins together, in answer to a running Obol: what they send next, and what they make of what they hear.
+"""All stand-ins together: they generate records and react to Obol's outputs.
 
-Pure: time is an argument. Whoever drives a stage publishes what it hands out and brings it Obol's outputs.
+Pure: time is an argument. `sim.driver` publishes the records and passes the outputs.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -11,16 +11,16 @@ from schemas.changes import LifecycleChange
 from schemas.orders import ExecletOrder, HostOrder
 from schemas.results import CommandResult
 from schemas.usage import Usage
-from sim import hosts, lives
-from sim.agenda import Agenda, Life
+from sim import execlets, hosts
+from sim.agenda import Actor, Agenda
 from sim.croesus import Croesus
 from sim.records import Record
 from topics import catalogue
 
-Cue: TypeAlias = tuple[int, Callable[[Croesus, int], Iterable[Record]]]
-"""A time in ms and what Croesus does then."""
+CroesusAction: TypeAlias = tuple[int, Callable[[Croesus, int], Iterable[Record]]]
+"""A time in ms, and the records that Croesus publishes then."""
 
-HEARD: Final = (
+OUTPUT_TOPICS: Final = (
     catalogue.USAGE,
     catalogue.CHANGES,
     catalogue.RESULTS,
@@ -28,12 +28,12 @@ HEARD: Final = (
     catalogue.HOST_ORDERS,
     catalogue.DEAD_LETTERS,
 )
-"""The topics that a stage wants to hear."""
+"""The topics that a stage receives."""
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """A record as it was heard: its topic without namespace, its time in ms, its value, its key."""
+class Output:
+    """A record of an output topic. `topic`: without the namespace."""
 
     topic: str
     timestamp_ms: int
@@ -43,7 +43,7 @@ class Heard:
 
 @dataclass(slots=True)
 class Memory:
-    """What was heard, for the stories: usage with the time of the tick that sent it, changes, results, dead letters."""
+    """The outputs received so far. Usage events have the time of the tick that sent them."""
 
     usage: list[tuple[int, Usage]] = field(default_factory=list)
     changes: list[LifecycleChange] = field(default_factory=list)
@@ -57,45 +57,45 @@ class Stage:
     def __init__(
         self,
         seed: int,
-        lives_of: Iterable[tuple[str, Life]],
-        cues: Iterable[Cue],
-        execlets: lives.Casting,
-        machines: hosts.Casting,
+        actors: Iterable[tuple[str, Actor]],
+        croesus_actions: Iterable[CroesusAction],
+        execlet_behavior: execlets.BehaviorChoice,
+        host_behavior: hosts.BehaviorChoice,
     ) -> None:
         self.croesus = Croesus()
         self.memory = Memory()
         self._agenda = Agenda()
-        self._execlets = lives.Execlets(seed, self._agenda, execlets)
-        self._hosts = hosts.Hosts(seed, self._agenda, machines)
-        self._cues = sorted(cues, key=lambda cue: cue[0])
-        for name, life in lives_of:
-            self._agenda.add(name, life)
+        self._execlets = execlets.Execlets(seed, self._agenda, execlet_behavior)
+        self._hosts = hosts.Hosts(seed, self._agenda, host_behavior)
+        self._croesus_actions = sorted(croesus_actions, key=lambda action: action[0])
+        for name, actor in actors:
+            self._agenda.add(name, actor)
 
     def until(self, end_ms: int) -> Iterator[Record]:
-        """Hand out what happens before `end_ms` and was not handed out yet, in order of time."""
-        while self._cues and self._cues[0][0] < end_ms:
-            at_ms, act = self._cues.pop(0)
+        """Yield the records before `end_ms` that were not yielded yet, in order of time."""
+        while self._croesus_actions and self._croesus_actions[0][0] < end_ms:
+            at_ms, act = self._croesus_actions.pop(0)
             yield from self._agenda.until(at_ms)
             yield from act(self.croesus, at_ms)
         yield from self._agenda.until(end_ms)
 
-    def hear(self, heard: Iterable[Heard], now_ms: int) -> None:
-        """Take what Obol sent; answers follow after `now_ms`, Croesus's new balances 1 ms after it."""
-        for record in heard:
+    def receive(self, outputs: Iterable[Output], now_ms: int) -> None:
+        """Receive Obol's outputs. Reactions are after `now_ms`, Croesus's new balances 1 ms after it."""
+        for record in outputs:
             self._take(record, now_ms)
         statements = list(self.croesus.statements(now_ms + 1))
         if statements:
             self._agenda.add(f"statements/{now_ms}", iter(statements))
 
-    def _take(self, record: Heard, now_ms: int) -> None:
+    def _take(self, record: Output, now_ms: int) -> None:
         match record.topic:
             case catalogue.USAGE.name:
                 self.croesus.receive(record.value)
                 self.memory.usage.append((record.timestamp_ms, Usage.model_validate_json(record.value)))
             case catalogue.EXECLET_ORDERS.name:
-                self._execlets.obey(ExecletOrder.model_validate_json(record.value), now_ms)
+                self._execlets.execute(ExecletOrder.model_validate_json(record.value), now_ms)
             case catalogue.HOST_ORDERS.name:
-                self._hosts.obey(HostOrder.model_validate_json(record.value), now_ms)
+                self._hosts.execute(HostOrder.model_validate_json(record.value), now_ms)
             case catalogue.CHANGES.name:
                 self.memory.changes.append(LifecycleChange.model_validate_json(record.value))
             case catalogue.RESULTS.name:

@@ -1,30 +1,31 @@
-"""The demo's stories: what happened to each org, told in figures that were read from the system."""
+"""The demo's report: what happened to each org, with figures read from the topics and the views."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from schemas.base import Json
 from schemas.changes import LifecycleChange
 from schemas.results import CommandResult
 from schemas.times import rfc3339
 from schemas.usage import Usage
-from sim import cast
+from sim import script
 from sim.records import MINUTE_MS, SECOND_MS
 from sim.stage import Stage
-from sim.views import Json, Views, items
+from sim.views import Views, items
 
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """One org's two hours: a title and a few lines."""
+    """The report about one org."""
 
     title: str
     lines: tuple[str, ...]
 
 
 class Evidence:
-    """What was heard from the topics and what the views say."""
+    """The outputs that were received, and the views."""
 
     def __init__(self, stage: Stage, views: Views) -> None:
         self.memory = stage.memory
@@ -33,7 +34,7 @@ class Evidence:
         self.views = views
 
     def usage(self, org: str, window_id: str | None = None) -> list[tuple[int, Usage]]:
-        """Give an org's usage events, or one window's, each with the time of the tick that sent it."""
+        """Return the usage events of an org or a window, each with the time of the tick that sent it."""
         return [
             (at, usage)
             for at, usage in self.memory.usage
@@ -41,11 +42,11 @@ class Evidence:
         ]
 
     def changes(self, org: str, entity: str) -> list[LifecycleChange]:
-        """Give the changes of one entity, oldest first."""
+        """Return the changes of one entity, oldest first."""
         return [change for change in self.memory.changes if change.org_id == org and change.id == entity]
 
     def change(self, org: str, entity: str, to: str, reason: str) -> LifecycleChange:
-        """Give the first change of an entity to a state for a reason. Raises LookupError when there was none."""
+        """Return the first change of an entity to a state for a reason. Raises `LookupError` if there is none."""
         for change in self.changes(org, entity):
             if (change.to, change.reason) == (to, reason):
                 return change
@@ -53,89 +54,87 @@ class Evidence:
         raise LookupError(msg)
 
     def refusals(self, org: str) -> list[CommandResult]:
-        """Give the refused commands of an org, oldest first."""
+        """Return the rejected commands of an org, oldest first."""
         return [result for result in self.memory.results if result.org_id == org and result.outcome == "rejected"]
 
     def windows(self, org: str, replica: str) -> list[Json]:
-        """Give the windows of a replica."""
+        """Return the windows of a replica."""
         windows: list[Json] = self.get(f"/orgs/{org}/replicas/{replica}")["windows"]
         return windows
 
     def instance(self, org: str, name: str) -> Json:
-        """Give an instance."""
+        """Return an instance."""
         return self.get(f"/orgs/{org}/instances/{name}")
 
     def deployment(self, org: str, name: str) -> Json:
-        """Give a deployment."""
+        """Return a deployment."""
         return self.get(f"/orgs/{org}/deployments/{name}")
 
 
-Teller: TypeAlias = Callable[[Evidence], Story]
+StoryBuilder: TypeAlias = Callable[[Evidence], Story]
 
 
 def clock(time: str, *, ms: bool = False) -> str:
-    """Shorten `2026-11-29T12:00:00.000Z` to the time of day, with ms or without."""
+    """Return the time of day of `2026-11-29T12:00:00.000Z`, with or without ms."""
     return time[11:23] if ms else time[11:19]
 
 
 def long(ms: int) -> str:
-    """Say a duration to the millisecond: `31 min 16.682 s`."""
+    """Return a duration with milliseconds, such as `31 min 16.682 s`."""
     minutes, rest = divmod(ms, MINUTE_MS)
     seconds = f"{rest // SECOND_MS}.{rest % SECOND_MS:03} s"
     return f"{minutes} min {seconds}" if minutes else seconds
 
 
 def _largest_catch_up(usage: list[tuple[int, Usage]]) -> tuple[int, int, int]:
-    """Find the tick that sent most events: the tick before that sent any, its own time, how many."""
+    """Return the tick that sent the most events: the previous tick with events, this tick, the number of events."""
     by_tick = Counter(at for at, _ in usage)
     largest = max(by_tick, key=lambda at: (by_tick[at], -at))
     return max((at for at in by_tick if at < largest), default=largest), largest, by_tick[largest]
 
 
 def dead_node(evidence: Evidence) -> Story:
-    """B8: a node dies and nobody says so for an hour."""
-    org, _ = cast.DEAD_NODE
-    [window] = evidence.windows(org, cast.DEAD_REPLICA)
+    """B8: a node dies, and the failure is reported an hour later."""
+    org, _ = script.DEAD_NODE
+    [window] = evidence.windows(org, script.DEAD_REPLICA)
     sent = [usage for _, usage in evidence.usage(org, window["window_id"])]
     return Story(
-        f"{org}: a node dies, and only an hour later someone notices (B8)",
+        f"{org}: a node dies, and the failure is reported an hour later (B8)",
         (
             (
-                f"{cast.DEAD_REPLICA} ran from {clock(window['opened_at'], ms=True)}; its last heartbeat came at "
-                f"{clock(window['last_health_check'], ms=True)}; it was marked failed at "
+                f"{script.DEAD_REPLICA} was running from {clock(window['opened_at'], ms=True)}; its last heartbeat was "
+                f"at {clock(window['last_health_check'], ms=True)}; it failed at "
                 f"{clock(window['ended_at'], ms=True)}."
             ),
             (
-                f"Billed up to that heartbeat and 90 s: {len(sent)} events, {long(window['billed_ms'])}, the "
-                "last one until "
+                f"Billed up to 90 s after that heartbeat: {len(sent)} events, {long(window['billed_ms'])}, up to "
                 f"{clock(max(usage.interval_end for usage in sent), ms=True)}."
             ),
-            f"Forgiven: {long(window['forgiven_ms'])}. billed_until is {clock(window['billed_until'], ms=True)}: done.",
+            f"Forgiven: {long(window['forgiven_ms'])}. billed_until is {clock(window['billed_until'], ms=True)}.",
         ),
     )
 
 
 def pause(evidence: Evidence) -> Story:
-    """B7: heartbeats stop and return."""
-    org, name = cast.PAUSE
+    """B7: heartbeats stop and resume."""
+    org, name = script.PAUSE
     [window] = evidence.windows(org, f"{name}-r1")
     usage = evidence.usage(org, window["window_id"])
     before, at, count = _largest_catch_up(usage)
     caught_up = [piece for sent, piece in usage if sent == at]
     return Story(
-        f"{org}: heartbeats stop and come back, the replica runs on (B7)",
+        f"{org}: heartbeats stop and resume while the replica is running (B7)",
         (
             (
-                f"After the tick of {clock(rfc3339(before))} billing paused: {(at - before) // MINUTE_MS} "
-                "minutes without an "
-                f"event while {name}-r1 kept running."
+                f"Billing paused after the tick of {clock(rfc3339(before))}: {(at - before) // MINUTE_MS} "
+                f"minutes without an event while {name}-r1 was running."
             ),
             (
-                f"The heartbeats came back, and the tick of {clock(rfc3339(at))} sent {count} events at once: "
-                f"{clock(caught_up[0].interval_start)} to {clock(caught_up[-1].interval_end)}, nothing lost."
+                f"After the heartbeats resumed, the tick of {clock(rfc3339(at))} sent {count} events: "
+                f"{clock(caught_up[0].interval_start)} to {clock(caught_up[-1].interval_end)}."
             ),
             (
-                f"By now {long(window['billed_ms'])} billed, {long(window['pending_ms'])} pending, "
+                f"Now {long(window['billed_ms'])} billed, {long(window['pending_ms'])} pending, "
                 f"{long(window['forgiven_ms'])} forgiven."
             ),
         ),
@@ -143,21 +142,20 @@ def pause(evidence: Evidence) -> Story:
 
 
 def restart(evidence: Evidence) -> Story:
-    """B1: a restart makes two windows."""
-    org, name = cast.RESTART
+    """B1: a restart results in two windows."""
+    org, name = script.RESTART
     first, second = evidence.windows(org, f"{name}-r1")
     last = max(usage.interval_end for _, usage in evidence.usage(org, first["window_id"]))
     return Story(
-        f"{org}: a restart makes two windows (B1)",
+        f"{org}: a restart results in two windows (B1)",
         (
             (
                 f"{first['window_id']}: {clock(first['opened_at'], ms=True)} to {clock(first['ended_at'], ms=True)}, "
-                f"{long(first['billed_ms'])} billed, its last event until {clock(last, ms=True)}."
+                f"{long(first['billed_ms'])} billed, up to {clock(last, ms=True)}."
             ),
             (
                 f"{second['window_id']}: from {clock(second['opened_at'], ms=True)} on, "
-                f"{long(second['billed_ms'])} billed; "
-                f"the time between, in restarting, costs nothing."
+                f"{long(second['billed_ms'])} billed; the time in restarting is not billed."
             ),
         ),
     )
@@ -165,7 +163,7 @@ def restart(evidence: Evidence) -> Story:
 
 def fatal_image(evidence: Evidence) -> Story:
     """P3: an image that does not exist."""
-    org, name = cast.FATAL_IMAGE
+    org, name = script.FATAL_IMAGE
     deployment = evidence.deployment(org, name)
     failed = [
         change
@@ -179,8 +177,8 @@ def fatal_image(evidence: Evidence) -> Story:
         (
             *(f"{change.id} failed at {clock(change.at)}, {change.reason}." for change in failed),
             (
-                f"With the last one {name} became {deployment['status']} ({last.reason}) at {clock(last.at)}: "
-                f"{len(deployment['replicas'])} replicas submitted, none spawned again, "
+                f"With the last replica, {name} became {deployment['status']} ({last.reason}) at {clock(last.at)}: "
+                f"{len(deployment['replicas'])} replicas submitted, none replaced, "
                 f"{len(evidence.usage(org))} events."
             ),
         ),
@@ -188,8 +186,8 @@ def fatal_image(evidence: Evidence) -> Story:
 
 
 def crash_loop(evidence: Evidence) -> Story:
-    """P5: crash after crash, one replacement a tick."""
-    org, name = cast.CRASH_LOOP
+    """P5: a replica crashes repeatedly and is replaced at the next tick."""
+    org, name = script.CRASH_LOOP
     deployment = evidence.deployment(org, name)
     states = Counter(replica["status"] for replica in deployment["replicas"])
     scaled = [
@@ -200,7 +198,7 @@ def crash_loop(evidence: Evidence) -> Story:
     ]
     billed_ms = sum(usage.duration_ms for _, usage in evidence.usage(org))
     return Story(
-        f"{org}: a crash loop, replaced each time (P5)",
+        f"{org}: a crash loop (P5)",
         (
             (
                 f"{len(deployment['replicas'])} replicas so far: "
@@ -209,27 +207,26 @@ def crash_loop(evidence: Evidence) -> Story:
             ),
             (
                 f"{len(scaled)} replacements by the scaler, at most {max(Counter(scaled).values(), default=0)} "
-                "in one tick. "
-                f"Only the running stretches are billed: {long(billed_ms)}."
+                f"per tick. Only the time in running is billed: {long(billed_ms)}."
             ),
         ),
     )
 
 
 def idle(evidence: Evidence) -> Story:
-    """P6, P7: nobody asks, then somebody does."""
-    org, name = cast.IDLE
+    """P6, P7: a deployment is idle, then gets a request."""
+    org, name = script.IDLE
     paused = evidence.change(org, name, "paused", "idle")
     woken = evidence.change(org, name, "created", "request")
     between = [usage for _, usage in evidence.usage(org) if paused.at <= usage.interval_start < woken.at]
     healthy = next(change for change in evidence.changes(org, f"{name}-r2") if change.to == "running")
     return Story(
-        f"{org}: idle, and awake with the next request (P6, P7)",
+        f"{org}: paused when idle, resumed by the next request (P6, P7)",
         (
             f"After 15 min without a request {name} was paused at {clock(paused.at)} and its replica stopped.",
             (
-                f"A request at {clock(woken.at, ms=True)} woke it: {name}-r2 was healthy at {clock(healthy.at)}; "
-                f"{len(between)} events for the time asleep."
+                f"A request at {clock(woken.at, ms=True)} resumed it: {name}-r2 was running at {clock(healthy.at)}; "
+                f"{len(between)} events for the time in paused."
             ),
         ),
     )
@@ -237,7 +234,7 @@ def idle(evidence: Evidence) -> Story:
 
 def unpriced(evidence: Evidence) -> Story:
     """B9, B20: a profile loses its price for a while."""
-    org, name = cast.UNPRICED
+    org, name = script.UNPRICED
     [refused] = evidence.refusals(org)
     [window] = evidence.windows(org, f"{name}-r1")
     usage = evidence.usage(org, window["window_id"])
@@ -246,18 +243,16 @@ def unpriced(evidence: Evidence) -> Story:
         f"{org}: a profile without a price (B9, B20)",
         (
             (
-                f"At {clock(refused.at)} nothing had a price for {cast.UNPRICED_PROFILE}: {refused.status} "
-                f"{refused.code}. "
-                f"Once it had one, {name} was created."
+                f"At {clock(refused.at)} {script.UNPRICED_PROFILE} had no price: {refused.status} "
+                f"{refused.code}. With a price, {name} was created."
             ),
             (
-                f"Then the price went away: after the tick of {clock(rfc3339(before))} the window was held, "
-                f"{(at - before) // MINUTE_MS} minutes long."
+                f"The price was removed: after the tick of {clock(rfc3339(before))} the window was held for "
+                f"{(at - before) // MINUTE_MS} minutes."
             ),
             (
-                f"The price came back, and the tick of {clock(rfc3339(at))} sent {count} events. Now "
-                f"{long(window['billed_ms'])} "
-                f"billed, {long(window['pending_ms'])} pending."
+                f"The price was set again, and the tick of {clock(rfc3339(at))} sent {count} events. Now "
+                f"{long(window['billed_ms'])} billed, {long(window['pending_ms'])} pending."
             ),
         ),
     )
@@ -265,30 +260,28 @@ def unpriced(evidence: Evidence) -> Story:
 
 def suspended(evidence: Evidence) -> Story:
     """B22: an org that Croesus suspends."""
-    org, name = cast.SUSPENDED
+    org, name = script.SUSPENDED
     stopped = evidence.change(org, name, "stopped", "org_suspended")
     [refused] = evidence.refusals(org)
-    again = evidence.change(org, cast.REINSTATED, "created", "deployed")
+    again = evidence.change(org, script.REINSTATED, "created", "deployed")
     return Story(
         f"{org}: suspended by Croesus, later reinstated (B22)",
         (
             (
-                f"Suspended, its {name} was {stopped.to} at the next tick, {clock(stopped.at)} "
-                f"({stopped.reason}), with "
-                f"{len(evidence.deployment(org, name)['replicas'])} replicas."
+                f"After the suspension, {name} and its {len(evidence.deployment(org, name)['replicas'])} replicas were "
+                f"{stopped.to} at the next tick, {clock(stopped.at)} ({stopped.reason})."
             ),
             (
-                f"A new deployment at {clock(refused.at)}: {refused.status} {refused.code}. Reinstated, "
-                f"{cast.REINSTATED} was "
-                f"accepted at {clock(again.at)}."
+                f"A new deployment at {clock(refused.at)}: {refused.status} {refused.code}. After the "
+                f"reinstatement, {script.REINSTATED} was accepted at {clock(again.at)}."
             ),
         ),
     )
 
 
 def run_dry(evidence: Evidence) -> Story:
-    """I6, I7: the loop of balance and meters."""
-    org, name = cast.RUN_DRY
+    """I6, I7: an instance uses up the balance."""
+    org, name = script.RUN_DRY
     stopping = evidence.change(org, name, "stopping", "balance_empty")
     stopped = evidence.change(org, name, "stopped", "stop_confirmed")
     [refused] = evidence.refusals(org)
@@ -299,52 +292,51 @@ def run_dry(evidence: Evidence) -> Story:
     gpu_ms = sum(usage.duration_ms for _, usage in events if usage.type == "instance_gpu_running")
     view = evidence.get(f"/orgs/{org}")
     return Story(
-        f"{org}: the balance runs dry, and is topped up (I6, I7)",
+        f"{org}: the balance is used up, then topped up (I6, I7)",
         (
             (
-                f"{name} burned the balance away: {stopping.to} at {clock(stopping.at)} ({stopping.reason}), "
-                f"{stopped.to} at "
-                f"{clock(stopped.at)}. From then on only the disk, {disk[0].quantity} GB: {len(disk)} events, "
-                f"{long(disk_ms)}."
+                f"{name} used up the balance: {stopping.to} at {clock(stopping.at)} ({stopping.reason}), "
+                f"{stopped.to} at {clock(stopped.at)}. From then on only the disk was billed, {disk[0].quantity} GB: "
+                f"{len(disk)} events, {long(disk_ms)}."
             ),
             (
-                f"A start at {clock(refused.at)}: {refused.status} {refused.code}. Topped up, it was started at "
+                f"A start at {clock(refused.at)}: {refused.status} {refused.code}. After the top-up, it was started at "
                 f"{clock(started.at)} and is {evidence.instance(org, name)['state']} again."
             ),
-            f"GPU time billed: {long(gpu_ms)}. Balance now {view['balance']}, it lasts {view['runway_s']} s more.",
+            f"GPU time billed: {long(gpu_ms)}. Balance {view['balance']}, runway {view['runway_s']} s.",
         ),
     )
 
 
-def deaf_stop(evidence: Evidence) -> Story:
-    """I1: a stop that the host does not hear."""
-    org, name = cast.DEAF_STOP
-    asked = evidence.change(org, name, "stopping", "user")
+def unconfirmed_stop(evidence: Evidence) -> Story:
+    """I1: a stop that the host does not confirm in time."""
+    org, name = script.UNCONFIRMED_STOP
+    requested = evidence.change(org, name, "stopping", "user")
     timed_out = evidence.change(org, name, "running", "stop_timed_out")
     stopped = evidence.change(org, name, "stopped", "stop_confirmed")
     gpu = [window for window in evidence.instance(org, name)["windows"] if ".gpu." in window["window_id"]]
     return Story(
-        f"{org}: a stop that the host did not hear (I1)",
+        f"{org}: a stop that the host does not confirm in time (I1)",
         (
             (
-                f"Stop asked at {clock(asked.at)}; not confirmed for 30 minutes, {name} was {timed_out.to} again at "
-                f"{clock(timed_out.at)} ({timed_out.reason}), the stop sent again each minute."
+                f"Stop requested at {clock(requested.at)}. After 30 minutes without confirmation, {name} was "
+                f"{timed_out.to} again at {clock(timed_out.at)} ({timed_out.reason}), and `stop` was sent each minute."
             ),
             f"Confirmed at {clock(stopped.at)}. GPU windows: "
             + "; ".join(
                 f"{clock(window['opened_at'])} to {clock(window['ended_at'])}, {long(window['billed_ms'])}"
                 for window in gpu
             )
-            + ". The half hour in stopping was free.",
+            + ". The time in stopping was not billed.",
         ),
     )
 
 
 def mixed_host(evidence: Evidence) -> Story:
-    """I1, I9, I10: what else may come of instances."""
-    org = cast.MIXED_HOST
+    """I1, I9, I10: other outcomes of instances."""
+    org = script.MIXED_HOST
 
-    def fates() -> Iterator[str]:
+    def histories() -> Iterator[str]:
         for instance in items(evidence.views, f"/orgs/{org}/instances?include_destroyed=true"):
             name = instance["instance_id"]
             path = " > ".join(
@@ -354,16 +346,16 @@ def mixed_host(evidence: Evidence) -> Story:
             billed_ms = sum(window["billed_ms"] for window in instance["windows"])
             yield f"{name}: {path}; {long(billed_ms)} billed."
 
-    return Story(f"{org}: jobs that end, launches that fail, hosts that refuse (I1, I9, I10)", tuple(fates()))
+    return Story(f"{org}: completed jobs, failed launches, refused starts (I1, I9, I10)", tuple(histories()))
 
 
 def serverless(evidence: Evidence) -> Story:
-    """P8: no windows."""
-    org, name = cast.SERVERLESS
+    """P8: a serverless deployment has no windows."""
+    org, name = script.SERVERLESS
     deployment = evidence.deployment(org, name)
     windows = sum(len(evidence.windows(org, replica["replica_id"])) for replica in deployment["replicas"])
     return Story(
-        f"{org}: serverless lives the same life, without windows (P8)",
+        f"{org}: a serverless deployment, without windows (P8)",
         (
             (
                 f"{name}: {deployment['current_replicas']} replicas running, {windows} windows, "
@@ -373,7 +365,7 @@ def serverless(evidence: Evidence) -> Story:
     )
 
 
-TELLERS: Final[tuple[Teller, ...]] = (
+STORIES: Final[tuple[StoryBuilder, ...]] = (
     dead_node,
     pause,
     restart,
@@ -383,7 +375,7 @@ TELLERS: Final[tuple[Teller, ...]] = (
     unpriced,
     suspended,
     run_dry,
-    deaf_stop,
+    unconfirmed_stop,
     mixed_host,
     serverless,
 )

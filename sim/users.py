@@ -1,4 +1,4 @@
-"""Seeded users of a fleet: what each does with its deployments and instances, as lives for the agenda."""
+"""Seeded users of a fleet: plans of deployments and instances, and the commands that carry them out."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -41,12 +41,12 @@ DESTROYED_SHARE: Final = 0.3
 RELEASABLE_SHARE: Final = 0.7
 
 INSTANCES_PER_ORG: Final = 20
-"""Fewer than the 25 of I5, so that a fleet's deploys are not refused."""
+"""Fewer than the 25 of I5, so that no deploy is rejected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """One deployment of a plan. Times in ms of log time."""
+    """A planned deployment. Times are record timestamps in ms."""
 
     org: str
     name: str
@@ -59,12 +59,12 @@ class Deployment:
     """None: never."""
     requests_from_ms: int
     requests_every_ms: int
-    """0: it gets no requests."""
+    """0: no requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One instance of a plan; `moves` are (time in ms, `stop` `start` `destroy`)."""
+    """A planned instance. `actions`: (time in ms, `stop`, `start` or `destroy`)."""
 
     org: str
     name: str
@@ -73,18 +73,18 @@ class Instance:
     mode: Literal["ssh", "jupyter", "args"]
     releasable: bool
     deploy_ms: int
-    moves: tuple[tuple[int, str], ...]
+    actions: tuple[tuple[int, str], ...]
 
 
 def org_names(orgs: int) -> list[str]:
-    """Names of a fleet's orgs."""
+    """Return the names of a fleet's orgs."""
     return [f"org-{n:04}" for n in range(1, orgs + 1)]
 
 
 def plan_deployments(
     seed: int, orgs: int, deployments: int, replicas: int, *, start_ms: int, end_ms: int
 ) -> list[Deployment]:
-    """Spread `deployments` with `replicas` first replicas over `orgs` and over the time; about a third end early."""
+    """Plan `deployments` with `replicas` initial replicas over `orgs` and the period. About a third stop early."""
     rng = Random(f"{seed}/deployments")
     names = org_names(orgs)
     span_ms = end_ms - start_ms
@@ -114,7 +114,7 @@ def plan_deployments(
 
 
 def plan_instances(seed: int, orgs: int, instances: int, *, start_ms: int, end_ms: int) -> list[Instance]:
-    """Spread `instances` over `orgs` and over the time, with their users' moves. Raises ValueError over 20 an org."""
+    """Plan `instances` and their users' actions over `orgs` and the period. Raises `ValueError` over 20 per org."""
     if instances > orgs * INSTANCES_PER_ORG:
         msg = f"{instances} instances need {-(-instances // INSTANCES_PER_ORG)} orgs or more, not {orgs}"
         raise ValueError(msg)
@@ -123,14 +123,14 @@ def plan_instances(seed: int, orgs: int, instances: int, *, start_ms: int, end_m
     plans = []
     for n in range(instances):
         deploy_ms = start_ms + rng.randrange(max(1, int((end_ms - start_ms) * 0.6)))
-        moves, at = [], deploy_ms
-        for move in rng.choice(
+        actions, at = [], deploy_ms
+        for action in rng.choice(
             ((), ("stop",), ("stop", "start"), ("stop", "start", "stop", "start"), ("stop", "stop"))
         ):
             at += rng.randrange(4, 80) * MINUTE_MS + rng.randrange(MINUTE_MS)
-            moves.append((at, move))
+            actions.append((at, action))
         if rng.random() < DESTROYED_SHARE:
-            moves.append((at + rng.randrange(1, 60) * MINUTE_MS, "destroy"))
+            actions.append((at + rng.randrange(1, 60) * MINUTE_MS, "destroy"))
         plans.append(
             Instance(
                 org=names[n % orgs],
@@ -140,14 +140,14 @@ def plan_instances(seed: int, orgs: int, instances: int, *, start_ms: int, end_m
                 mode=rng.choice(("ssh", "jupyter", "args")),
                 releasable=rng.random() < RELEASABLE_SHARE,
                 deploy_ms=deploy_ms,
-                moves=tuple(moves),
+                actions=tuple(actions),
             )
         )
     return plans
 
 
-def commands_of(deployment: Deployment) -> Iterator[Record]:
-    """Create the deployment and, if planned, stop it."""
+def deployment_commands(deployment: Deployment) -> Iterator[Record]:
+    """Yield the create command and, if planned, the stop command."""
     options = {} if deployment.idle_timeout_s is None else {"idle_timeout_s": deployment.idle_timeout_s}
     yield create_deployment(
         deployment.create_ms,
@@ -162,15 +162,15 @@ def commands_of(deployment: Deployment) -> Iterator[Record]:
         yield stop_deployment(deployment.stop_ms, deployment.org, deployment.name)
 
 
-def requests_of(deployment: Deployment, end_ms: int) -> Iterator[Record]:
-    """Send the deployment's requests until `end_ms`."""
+def deployment_requests(deployment: Deployment, end_ms: int) -> Iterator[Record]:
+    """Yield the deployment's inference requests until `end_ms`."""
     if deployment.requests_every_ms:
         for at in range(deployment.requests_from_ms, end_ms, deployment.requests_every_ms):
             yield request(at, deployment.org, deployment.name, 1 + at % 17)
 
 
-def moves_of(instance: Instance) -> Iterator[Record]:
-    """Deploy the instance and make its user's moves."""
+def instance_commands(instance: Instance) -> Iterator[Record]:
+    """Yield the deploy command and the commands of the planned actions."""
     yield deploy_instance(
         instance.deploy_ms,
         instance.org,
@@ -180,6 +180,6 @@ def moves_of(instance: Instance) -> Iterator[Record]:
         template=Template(mode=instance.mode, image="base:12.8"),
         gpus_releasable=instance.releasable,
     )
-    move = {"stop": stop_instance, "start": start_instance, "destroy": destroy_instance}
-    for at, name in instance.moves:
-        yield move[name](at, instance.org, instance.name)
+    action = {"stop": stop_instance, "start": start_instance, "destroy": destroy_instance}
+    for at, name in instance.actions:
+        yield action[name](at, instance.org, instance.name)

@@ -1,4 +1,4 @@
-"""A worker of Obol as a child process, for the demo."""
+"""An Obol worker as a child process, for the demo."""
 
 import asyncio
 import itertools
@@ -24,11 +24,11 @@ _LOG_LINES: Final = 15
 
 
 class WorkerError(RuntimeError):
-    """The worker ended by itself or did not become ready; the message has its last words."""
+    """The worker exited or did not become ready. The message has the last error of its log."""
 
 
 class Worker:
-    """A running worker, its views, and its log."""
+    """A running worker with its views and its log."""
 
     def __init__(self, process: asyncio.subprocess.Process, port: int, log: Path) -> None:
         self.views = HttpViews(f"http://{HOST}:{port}")
@@ -36,23 +36,23 @@ class Worker:
         self._process = process
 
     async def ready(self) -> None:
-        """Wait until its partitions have their rows. Raises WorkerError when it takes too long."""
+        """Wait until its partitions are restored. Raises `WorkerError` after `READY_DEADLINE_S`."""
         loop = asyncio.get_running_loop()
         end = loop.time() + READY_DEADLINE_S
         while not await asyncio.to_thread(self.views.ready):
             if loop.time() >= end:
-                msg = f"the worker is not ready after {READY_DEADLINE_S:g} s{self._last_words()}"
+                msg = f"the worker is not ready after {READY_DEADLINE_S:g} s{self._log_lines()}"
                 raise WorkerError(msg)
             await asyncio.sleep(_POLL_S)
 
-    async def died(self) -> None:
-        """Wait for as long as it lives, then raise WorkerError."""
+    async def wait_exit(self) -> None:
+        """Wait until the process exits, then raise `WorkerError`."""
         code = await self._process.wait()
-        msg = f"the worker ended with code {code}{self._last_words()}"
+        msg = f"the worker exited with code {code}{self._log_lines()}"
         raise WorkerError(msg)
 
     async def stop(self) -> int:
-        """Ask it to stop, as Ctrl-C does, and wait; kill it when it does not. Its exit code."""
+        """Stop it with SIGTERM, and after `STOP_DEADLINE_S` with SIGKILL. Returns the exit code."""
         if self._process.returncode is None:
             self._process.send_signal(signal.SIGTERM)
         try:
@@ -62,13 +62,13 @@ class Worker:
             self._process.kill()
             return await self._process.wait()
 
-    def _last_words(self) -> str:
-        return "\n".join((f"; from {self.log}:", *last_words(self.log.read_text(errors="replace"))))
+    def _log_lines(self) -> str:
+        return "\n".join((f"; from {self.log}:", *error_lines(self.log.read_text(errors="replace"))))
 
 
 @asynccontextmanager
 async def worker(environment: Mapping[str, str], log: Path) -> AsyncIterator[Worker]:
-    """Start a worker with `environment` added to ours, its output in `log`; stopped at the end."""
+    """Run a worker with `environment` added to ours and its output in `log`. It is stopped at the end."""
     port = free_port()
     with _opened(log) as out:
         process = await asyncio.create_subprocess_exec(
@@ -79,7 +79,7 @@ async def worker(environment: Mapping[str, str], log: Path) -> AsyncIterator[Wor
             stdout=out,
             stderr=out,
             cwd=ROOT,
-            # Ctrl-C is for us; the worker is stopped by us, when its views are no longer needed.
+            # So that Ctrl-C reaches only us: we stop the worker once its views are no longer needed.
             start_new_session=True,
         )
     child = Worker(process, port, log)
@@ -89,14 +89,14 @@ async def worker(environment: Mapping[str, str], log: Path) -> AsyncIterator[Wor
         await child.stop()
 
 
-def last_words(log: str) -> list[str]:
-    """Give the lines that tell why a worker ended: its last error's, else the last ones."""
+def error_lines(log: str) -> list[str]:
+    """Return the lines of the last error in a log, or the last lines if there is no error."""
     lines = log.splitlines()
     errors = [n for n, line in enumerate(lines) if "[ERROR]" in line or "[CRITICAL]" in line]
     if not errors:
         return lines[-_LOG_LINES:]
-    told = itertools.takewhile(lambda line: "[INFO]" not in line, lines[errors[-1] :])
-    return list(told)[-_LOG_LINES:]
+    error = itertools.takewhile(lambda line: "[INFO]" not in line, lines[errors[-1] :])
+    return list(error)[-_LOG_LINES:]
 
 
 def _opened(log: Path) -> BinaryIO:
@@ -105,7 +105,7 @@ def _opened(log: Path) -> BinaryIO:
 
 
 def free_port() -> int:
-    """Choose the views' usual port, or the first above it that nobody has."""
+    """Return the default port of the views, or the next free one."""
     for port in PORTS:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,1 +1,1 @@
-"""Set-up and local services for those who work on Obol. Standard library only: it runs before anything is installed."""
+"""Set-up and local services for development. Standard library only, since it runs before anything is installed."""

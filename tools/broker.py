@@ -1,6 +1,6 @@
-"""The Kafka broker for work on Obol: `python tools/broker.py fetch|start|stop|status`.
+"""The local Kafka broker for development: `python tools/broker.py fetch|start|stop|status`.
 
-`start` and `status` print the address as a line that a shell can evaluate.
+`start` and `status` print the address as a line for a shell to evaluate.
 """
 
 import sys

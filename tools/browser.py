@@ -1,4 +1,4 @@
-"""Chromium and its driver for the browser tests: installed where we may, else one line says what is missing."""
+"""Install Chromium and its driver for the browser tests, or say what is missing."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _PROGRAMS = (("chromium", "chromium"), ("chromedriver", "chromium-driver"))
 
 
 def main() -> int:
-    """Install what is missing. Always 0: without a browser the tests marked `web` that need one are skipped."""
+    """Install what is missing. Returns 0 in any case: without a browser, the tests that need one are skipped."""
     for program, package in _PROGRAMS:
         try:
             require(program, package)
         except ToolError as error:
-            say(f"{error}; the browser tests will be skipped")
+            say(f"{error}; the browser tests are skipped")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Services from docker-compose.kafka.yml, where a Docker engine answers and has, or can pull, the image."""
+"""Services from docker-compose.kafka.yml, if a Docker engine is available and has, or can pull, the image."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _READY_DEADLINE_S = 120
 
 @dataclass(frozen=True)
 class ComposeService:
-    """One service of the compose file: its name there, and its image with the variable that replaces it."""
+    """A service of the compose file. `image_setting`: the environment variable that overrides `default_image`."""
 
     name: str
     image_setting: str
@@ -30,20 +30,20 @@ class ComposeService:
 
     @property
     def image(self) -> str:
-        """The image that the compose file will use."""
+        """The image that the compose file uses."""
         return os.environ.get(self.image_setting) or self.default_image
 
     def container(self) -> str | None:
-        """Id of the running container of this service, if any."""
+        """Return the id of the service's running container, if any."""
         labels = {"com.docker.compose.project": _PROJECT, "com.docker.compose.service": self.name}
         filters = [word for key, value in labels.items() for word in ("--filter", f"label={key}={value}")]
         return _docker("ps", "-q", *filters).strip() or None
 
     def start(self, port: int, answers: Callable[[int], bool]) -> bool:
-        """Start the container and wait until it answers on `port`; false when it ran already."""
+        """Start the container and wait until it answers on `port`. Returns False if it was already running."""
         already = self.container() is not None
         if not already and connects(port):
-            message = f"port {port} for the container of {self.name} is held by another program"
+            message = f"port {port} for the container of {self.name} is in use by another program"
             raise ToolError(message)
         command = [*_compose(), "up", "-d", self.name]
         run(command, f"Docker: starting {self.name} ({self.image})", STATE / f"docker-{self.name}.log")
@@ -53,7 +53,7 @@ class ComposeService:
         return not already
 
     def stop(self) -> bool:
-        """Stop the container, keeping its volume; false when none ran."""
+        """Stop the container and keep its volume. Returns False if it was not running."""
         if self.container() is None:
             return False
         run([*_compose(), "stop", self.name], f"Docker: stopping {self.name}", STATE / f"docker-{self.name}.log")
@@ -61,12 +61,12 @@ class ComposeService:
 
 
 def engine_answers() -> bool:
-    """Tell whether there is a Docker client and an engine that answers it."""
+    """Return whether there is a Docker client with a working engine."""
     return shutil.which("docker") is not None and _docker("info", "--format", "{{.ServerVersion}}").strip() != ""
 
 
-def image_at_hand(image: str) -> bool:
-    """Tell whether the engine has the image, or has it now after a pull."""
+def image_available(image: str) -> bool:
+    """Return whether the engine has the image. Pulls it if necessary."""
     if _docker("image", "inspect", "--format", "{{.Id}}", image):
         return True
     try:
@@ -78,12 +78,12 @@ def image_at_hand(image: str) -> bool:
 
 
 def usable(service: ComposeService) -> bool:
-    """Tell whether the compose file's service can be started on this machine."""
-    return engine_answers() and bool(_compose()) and image_at_hand(service.image)
+    """Return whether the service can be started on this machine."""
+    return engine_answers() and bool(_compose()) and image_available(service.image)
 
 
 def _compose() -> Sequence[str]:
-    """Return the compose command with our file and project; empty when there is no compose here."""
+    """Return the compose command with our file and project; empty if compose is not installed."""
     if _docker("compose", "version"):
         command = ["docker", "compose"]
     elif shutil.which("docker-compose"):
@@ -94,9 +94,9 @@ def _compose() -> Sequence[str]:
 
 
 def _docker(*arguments: str) -> str:
-    """Output of a docker command; empty when it fails, hangs or is not there."""
+    """Return the output of a docker command; empty if it fails, times out or is not installed."""
     try:
-        answer = subprocess.run(
+        completed = subprocess.run(
             ["docker", *arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -106,4 +106,4 @@ def _docker(*arguments: str) -> str:
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return answer.stdout if answer.returncode == 0 else ""
+    return completed.stdout if completed.returncode == 0 else ""

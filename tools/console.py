@@ -1,4 +1,4 @@
-"""What the tools say, and how they run long commands: progress on stderr, so that stdout stays for values."""
+"""Progress on stderr, and running long commands. Stdout is for values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TAIL_LINES = 15
 
 
 class ToolError(Exception):
-    """Something a person has to mend; the message is one line that says what and how."""
+    """An error that the user has to fix. The message is one line: the error and the fix."""
 
 
 def say(text: str) -> None:
@@ -30,10 +30,10 @@ def say(text: str) -> None:
 
 
 class Progress:
-    """Elapsed seconds behind a label: redrawn in place on a terminal, one line each 10 s elsewhere."""
+    """Shows the elapsed seconds after a label: in place on a terminal, otherwise as a line every 10 s."""
 
     def __init__(self, label: str) -> None:
-        """Start counting now; `label` says what is being waited for."""
+        """Start the time. `label`: what is being waited for."""
         self._label = label
         self._started = time.monotonic()
         self._shown_s = 0
@@ -44,7 +44,7 @@ class Progress:
         return time.monotonic() - self._started
 
     def tick(self) -> None:
-        """Show the time that has passed, if it is time to."""
+        """Show the elapsed time if the next output is due."""
         elapsed_s = int(self.elapsed_s)
         if sys.stderr.isatty():
             if elapsed_s > self._shown_s:
@@ -61,12 +61,12 @@ class Progress:
 
 
 def wait_until(condition: Callable[[], bool], label: str, deadline_s: float) -> bool:
-    """Wait for `condition`, showing progress; false when `deadline_s` passes first."""
+    """Wait for `condition` and show progress. Returns False after `deadline_s`."""
     progress = Progress(label)
     try:
         while not condition():
             if progress.elapsed_s > deadline_s:
-                progress.done("gave up")
+                progress.done("timed out")
                 return False
             time.sleep(_POLL_S)
             progress.tick()
@@ -78,7 +78,7 @@ def wait_until(condition: Callable[[], bool], label: str, deadline_s: float) -> 
 
 
 def tail(log: Path) -> str:
-    """Return the last lines of a log, indented; empty when there is none."""
+    """Return the last lines of a log, indented; empty if the log does not exist."""
     if not log.exists():
         return ""
     with log.open(encoding="utf-8", errors="replace") as lines:
@@ -86,7 +86,7 @@ def tail(log: Path) -> str:
 
 
 def run(command: Sequence[str], label: str, log: Path, env: Mapping[str, str] | None = None) -> None:
-    """Run a command to its end with its output in `log`; `ToolError` with the log's last lines when it fails."""
+    """Run a command with its output in `log`. If it fails, prints the log's last lines and raises `ToolError`."""
     log.parent.mkdir(parents=True, exist_ok=True)
     progress = Progress(label)
     with log.open("wb") as output:
@@ -102,6 +102,6 @@ def run(command: Sequence[str], label: str, log: Path, env: Mapping[str, str] | 
     if process.returncode:
         progress.done("failed")
         say(tail(log).rstrip())
-        message = f"{' '.join(command[:2])} … ended with exit code {process.returncode}; its whole output: {log}"
+        message = f"{' '.join(command[:2])} … failed with exit code {process.returncode}; output: {log}"
         raise ToolError(message)
     progress.done()

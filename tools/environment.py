@@ -1,4 +1,4 @@
-"""Make .venv hold what requirements-dev.lock says, and Obol's console scripts; nothing to do when it does already."""
+"""Create or update .venv from requirements-dev.lock, with Obol's console scripts, unless it is up to date."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _LOCK = ROOT / "requirements-dev.lock"
 _LOG = STATE / "pip.log"
 
 
-def _wanted() -> str:
-    """Digest of all that decides what is installed."""
+def _digest() -> str:
+    """Return a digest of everything that determines what is installed."""
     contents = [_LOCK.read_bytes(), (ROOT / "pyproject.toml").read_bytes(), str(ROOT).encode()]
     return hashlib.sha256(b"\0".join(contents)).hexdigest()
 
@@ -31,9 +31,9 @@ def _works() -> bool:
 
 
 def main() -> int:
-    """Carry it out; the exit code."""
-    wanted = _wanted()
-    if _works() and _STAMP.exists() and _STAMP.read_text(encoding="ascii") == wanted:
+    """Update the environment. Returns the exit code."""
+    digest = _digest()
+    if _works() and _STAMP.exists() and _STAMP.read_text(encoding="ascii") == digest:
         return 0
     try:
         if not _works():
@@ -46,7 +46,7 @@ def main() -> int:
     except ToolError as error:
         say(f"error: {error}")
         return 1
-    _STAMP.write_text(wanted, encoding="ascii")
+    _STAMP.write_text(digest, encoding="ascii")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Apache Kafka as a plain JVM process: one KRaft node from the jars that kafka/pom.xml pins."""
+"""Apache Kafka as a JVM process: one KRaft node, from the jars pinned in kafka/pom.xml."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from tools.server import LOOPBACK, Server, exchange
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_OLDEST_JAVA = 17
+_MIN_JAVA = 17
 _JAVA_PACKAGE = "default-jre-headless"
 _CONFIG = ROOT / "tools" / "kafka"
 
-# ApiVersions (key 18), version 0, correlation id 1, no client id: the one request that every broker answers first.
+# ApiVersions (key 18), version 0, correlation id 1, no client id: a request that needs no login or metadata.
 _API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
-_ANSWER_HEAD = struct.Struct(">iih")
+_RESPONSE_HEAD = struct.Struct(">iih")
 
 
 class KafkaServer(Server):
-    """A broker; its controller listens on the port above the broker's."""
+    """A broker. Its controller listens on the next port."""
 
     title: ClassVar[str] = "Kafka broker"
     port_setting: ClassVar[str] = "OBOL_BROKER_PORT"
@@ -39,26 +39,26 @@ class KafkaServer(Server):
 
     @classmethod
     def address(cls, port: int) -> str:
-        """`host:port`, as Kafka clients take it."""
+        """Return `host:port`."""
         return f"{LOOPBACK}:{port}"
 
     @classmethod
     def answers(cls, port: int) -> bool:
-        """Tell whether a broker answers an ApiVersions request, which it does once it is unfenced."""
-        answer = exchange(port, _API_VERSIONS, _ANSWER_HEAD.size)
-        if len(answer) < _ANSWER_HEAD.size:
+        """Return whether a broker answers an ApiVersions request, which it does once it is unfenced."""
+        response = exchange(port, _API_VERSIONS, _RESPONSE_HEAD.size)
+        if len(response) < _RESPONSE_HEAD.size:
             return False
-        _, correlation_id, error_code = _ANSWER_HEAD.unpack(answer)
+        _, correlation_id, error_code = _RESPONSE_HEAD.unpack(response)
         return bool(correlation_id == 1 and error_code == 0)
 
     @classmethod
     def fetch(cls) -> None:
-        """Find Java and the jars, or install and fetch them."""
+        """Install Java and download the jars if they are missing."""
         _java()
         _jars()
 
     def settings(self) -> dict[str, str]:
-        """Broker settings that depend on the ports."""
+        """Return the broker settings that depend on the ports."""
         controller = f"{LOOPBACK}:{self.port + 1}"
         return {
             "controller.quorum.voters": f"1@{controller}",
@@ -67,15 +67,15 @@ class KafkaServer(Server):
         }
 
     def cluster_id(self) -> str:
-        """Id that an empty data folder is formatted for: a new one."""
+        """Return the cluster id with which an empty data folder is formatted."""
         return new_cluster_id()
 
     def format_arguments(self) -> Sequence[str]:
-        """More arguments for formatting an empty data folder: none."""
+        """Return additional arguments for formatting an empty data folder."""
         return ()
 
     def prepare(self) -> Sequence[str]:
-        """Fetch the jars where they are missing, write the configuration, format an empty data folder."""
+        """Download missing jars, write the configuration, and format an empty data folder. Returns the command."""
         java = _java()
         jars = _jars()
         data = self.folder / "data"
@@ -104,18 +104,18 @@ class KafkaServer(Server):
 
 
 def new_cluster_id() -> str:
-    """Make up an id, as Kafka writes them."""
+    """Return a random cluster id in Kafka's format."""
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
 def java_home() -> Path:
-    """Folder of the Java that runs the broker; its other programs are in `bin`."""
+    """Return the home folder of the Java that runs the broker."""
     return Path(_java()).resolve().parent.parent
 
 
 def _java_version(java: str) -> int:
-    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    found = re.search(r'version "(\d+)', answer.stdout + answer.stderr)
+    completed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    found = re.search(r'version "(\d+)', completed.stdout + completed.stderr)
     return int(found[1]) if found else 0
 
 
@@ -123,18 +123,18 @@ def _java() -> str:
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=str(Path(home) / "bin")) if home else None
     java = java or require("java", _JAVA_PACKAGE)
-    if _java_version(java) < _OLDEST_JAVA and can_install():
+    if _java_version(java) < _MIN_JAVA and can_install():
         install(_JAVA_PACKAGE)
         java = "/usr/bin/java"
     version = _java_version(java)
-    if version < _OLDEST_JAVA:
-        message = f"{java} is Java {version}, Kafka needs {_OLDEST_JAVA} or newer: install it, or point JAVA_HOME at it"
+    if version < _MIN_JAVA:
+        message = f"{java} is Java {version}, but Kafka requires {_MIN_JAVA} or newer: install one, or set JAVA_HOME"
         raise ToolError(message)
     return java
 
 
 def _jars() -> Path:
-    """Folder of the broker's jars; named after the pom, so a changed pom fetches anew."""
+    """Return the folder of the broker's jars, downloaded if missing. Its name has the hash of the pom."""
     pom = _CONFIG / "pom.xml"
     folder = STATE / f"kafka-jars-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
     if folder.exists():
@@ -142,9 +142,9 @@ def _jars() -> Path:
     maven = require("mvn", "maven", _JAVA_PACKAGE)
     partial = folder.with_name(f"{folder.name}.{os.getpid()}")
     command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", "-DincludeScope=runtime"]
-    run([*command, f"-DoutputDirectory={partial}"], "Maven: fetching Kafka's jars (54 MB)", STATE / "maven.log")
+    run([*command, f"-DoutputDirectory={partial}"], "Maven: downloading Kafka's jars (54 MB)", STATE / "maven.log")
     try:
         partial.rename(folder)
-    except OSError:  # another start was first
+    except OSError:  # another process was faster
         shutil.rmtree(partial)
     return folder

@@ -1,4 +1,4 @@
-"""Servers of test sessions: each session has a folder of its own, and what a killed one left running can be swept."""
+"""Folders of test sessions, and stopping the servers that killed sessions left running."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _SESSIONS = STATE / "tests"
 
 
 def session_folder() -> Path:
-    """Return the folder of this process's session, named so that a later sweep can tell whether it still lives."""
+    """Return the folder of this process's session. Its name identifies the process."""
     return _SESSIONS / f"{os.getpid()}-{birth_of(os.getpid())}"
 
 
 def sweep() -> None:
-    """Stop the servers of sessions whose process is gone, and delete their folders."""
+    """Stop the servers of sessions whose process no longer exists, and delete their folders."""
     for session in _SESSIONS.glob("*-*"):
         pid, _, born = session.name.partition("-")
         if pid.isdecimal() and birth_of(int(pid)) == born:

@@ -1,4 +1,4 @@
-"""Programs from the operating system: found, or installed where that is ours to do, or named in one clear line."""
+"""Programs from the operating system: find them, and install them where that is possible."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _APT_ENV = {"DEBIAN_FRONTEND": "noninteractive"}
 
 
 def can_install() -> bool:
-    """Tell whether this is Debian or a relative of it, and we are root."""
+    """Return whether this is Debian or a derivative, and we are root."""
     return hasattr(os, "geteuid") and os.geteuid() == 0 and shutil.which("apt-get") is not None
 
 
 def install(*packages: str) -> None:
-    """Install Debian packages; `ToolError` when apt-get fails."""
+    """Install Debian packages. Raises `ToolError` if apt-get fails."""
     env = {**os.environ, **_APT_ENV}
     log = STATE / "apt-get.log"
     run(["apt-get", "-q", "update"], "apt-get update", log, env)
@@ -25,7 +25,7 @@ def install(*packages: str) -> None:
 
 
 def require(program: str, *packages: str) -> str:
-    """Path of a program; Debian `packages` bring it where it is missing and we may install, else `ToolError`."""
+    """Return the path of a program, installing the Debian `packages` if it is missing. Raises `ToolError`."""
     found = shutil.which(program)
     if found is None and can_install():
         install(*packages)

@@ -1,6 +1,6 @@
-"""The Redis for work on Obol: `python tools/redis.py fetch|start|stop|status`.
+"""The local Redis for development: `python tools/redis.py fetch|start|stop|status`.
 
-`start` and `status` print the address as a line that a shell can evaluate.
+`start` and `status` print the address as a line for a shell to evaluate.
 """
 
 import sys

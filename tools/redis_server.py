@@ -1,4 +1,4 @@
-"""Redis as a plain process. It holds only a read model, which the workers fill again, so nothing is saved."""
+"""Redis as a process. Nothing is saved, since the workers rebuild the read model."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ class RedisServer(Server):
 
     @classmethod
     def answers(cls, port: int) -> bool:
-        """Tell whether a Redis answers PING."""
+        """Return whether a Redis answers PING."""
         return exchange(port, b"PING\r\n", 7) == b"+PONG\r\n"
 
     @classmethod
     def fetch(cls) -> None:
-        """Find Redis, or install it."""
+        """Install Redis if it is missing."""
         _program()
 
     def prepare(self) -> Sequence[str]:
-        """Build the command; there is no data to lay out."""
+        """Return the command."""
         listen = ["--bind", LOOPBACK, "--port", str(self.port), "--dir", str(self.folder)]
         return [_program(), *listen, "--save", "", "--appendonly", "no", "--daemonize", "no"]
 
@@ -50,6 +50,6 @@ def _program() -> str:
         return found
     program = require(_PROGRAM, _PROGRAM)
     if Path("/run/systemd/system").exists():
-        # Debian's package starts a service on the port we want; the install was ours, so that service is not wanted.
+        # Debian's package also starts a service, on the same port.
         subprocess.run(["systemctl", "disable", "--now", _PROGRAM], check=False, capture_output=True)
     return program

@@ -1,7 +1,7 @@
-"""A server of ours as a background process: one folder holds its data, its log and the record of who runs it.
+"""A local server as a background process. One folder has its data, its log and `process.json`, which names the process.
 
-A second start finds the first; a record left by a process that is gone is cleared; a port that something else holds is
-explained. Two starts at once are serialised by a lock on the folder.
+Starting it again finds the running process. A `process.json` of a process that no longer exists is deleted. A lock on
+the folder serialises concurrent starts.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ _STOP_DEADLINE_S = 30
 _CONNECT_TIMEOUT_S = 1
 
 _LISTENING_PORTS = range(20_000, 32_768)
-"""Above those of well-known servers, below those that Linux, macOS and Windows give to outgoing connections."""
+"""Above the ports of well-known servers, below those that Linux, macOS and Windows use for outgoing connections."""
 
-# Each process begins elsewhere, so two at a time hardly meet.
+# A random start makes it unlikely that two processes try the same ports.
 _listening_ports = itertools.islice(
     itertools.cycle(_LISTENING_PORTS),
-    random.randrange(len(_LISTENING_PORTS)),  # noqa: S311 - nothing secret
+    random.randrange(len(_LISTENING_PORTS)),  # noqa: S311 - not secret
     None,
 )
 
 
 @dataclass(frozen=True)
 class Running:
-    """A process as its record has it; `born` tells it from a later process with the same pid."""
+    """A process as in `process.json`. `born` distinguishes it from a later process with the same pid."""
 
     pid: int
     born: str
@@ -53,28 +53,28 @@ class Running:
 
 
 def birth_of(pid: int) -> str | None:
-    """When a process started, as the system writes it; none when there is no such process (a zombie counts as none)."""
+    """Return the start time of a process as the system writes it; None if it does not exist or is a zombie."""
     if Path("/proc/self/stat").exists():
         try:
             fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
         except OSError:
             return None
         return None if fields[0] == "Z" else fields[19]
-    answer = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    return answer.stdout.strip() or None
+    completed = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return completed.stdout.strip() or None
 
 
 def connects(port: int) -> bool:
-    """Tell whether something listens on a loopback port."""
+    """Return whether something listens on a loopback port."""
     with closing(socket.socket()) as probe:
         probe.settimeout(_CONNECT_TIMEOUT_S)
         return probe.connect_ex((LOOPBACK, port)) == 0
 
 
 def free_ports(count: int = 1) -> int:
-    """First of `count` neighbouring loopback ports that nothing holds; a process gets none of them twice.
+    """Return the first of `count` consecutive free loopback ports. No port is returned twice in a process.
 
-    The system's own choice, port 0, is one that an outgoing connection may have by the time a server wants it.
+    Port 0 would not do: an outgoing connection may take the port that the system chose before the server starts.
     """
     while True:
         ports = [next(_listening_ports) for _ in range(count)]
@@ -84,7 +84,7 @@ def free_ports(count: int = 1) -> int:
 
 def _can_listen(port: int) -> bool:
     with closing(socket.socket()) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do: a port just left is free
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do, so that TIME_WAIT does not count
         try:
             probe.bind((LOOPBACK, port))
         except OSError:
@@ -92,18 +92,18 @@ def _can_listen(port: int) -> bool:
     return True
 
 
-def exchange(port: int, request: bytes, answer_bytes: int) -> bytes:
-    """Send a request to a loopback port; the answer's first bytes, empty when there is none."""
+def exchange(port: int, request: bytes, response_bytes: int) -> bytes:
+    """Send a request to a loopback port. Returns the first bytes of the response, empty if there is none."""
     try:
         with socket.create_connection((LOOPBACK, port), timeout=_CONNECT_TIMEOUT_S) as connection:
             connection.sendall(request)
-            return connection.recv(answer_bytes)
+            return connection.recv(response_bytes)
     except OSError:
         return b""
 
 
 class Server(ABC):
-    """A background process of one kind in one folder. `port` is where a new one listens."""
+    """A background process with its folder. `port`: where a new process listens."""
 
     title: ClassVar[str]
     port_setting: ClassVar[str]
@@ -111,7 +111,7 @@ class Server(ABC):
     neighbouring_ports: ClassVar[int] = 1
 
     def __init__(self, folder: Path, port: int) -> None:
-        """Nothing is started or touched yet."""
+        """Start nothing yet."""
         self.folder = folder
         self.port = port
         self._record = folder / "process.json"
@@ -121,43 +121,43 @@ class Server(ABC):
     @classmethod
     @abstractmethod
     def address(cls, port: int) -> str:
-        """Value of the address setting for a server on `port`."""
+        """Return the value of the address setting for a server on `port`."""
 
     @classmethod
     @abstractmethod
     def answers(cls, port: int) -> bool:
-        """Tell whether a server of this kind, ready for work, answers on `port`."""
+        """Return whether a ready server of this kind answers on `port`."""
 
     @classmethod
     @abstractmethod
     def fetch(cls) -> None:
-        """Find the programs that a start needs, or install them; `ToolError` when one can't be had."""
+        """Install the programs that a start needs if they are missing. Raises `ToolError`."""
 
     @abstractmethod
     def prepare(self) -> Sequence[str]:
-        """Get the program and its data folder ready; the command that runs it in the foreground."""
+        """Prepare the program and its data folder. Returns the command that runs it in the foreground."""
 
     def running(self) -> Running | None:
-        """Return the process that the folder's record names, while it lives."""
+        """Return the process named in `process.json` if it exists."""
         try:
             running = Running(**json.loads(self._record.read_text(encoding="utf-8")))
         except FileNotFoundError:
             return None
         except (ValueError, TypeError):
-            say(f"{self.title}: {self._record} is not readable as a record, so it is ignored")
+            say(f"{self.title}: {self._record} is invalid and ignored")
             return None
         return running if birth_of(running.pid) == running.born else None
 
     def start(self) -> bool:
-        """Start the server and wait until it answers; false when it ran already (`port` is then that one's)."""
+        """Start the server and wait until it answers. Returns False, and sets `port`, if it was already running."""
         with self._locked():
             running = self.running()
             if running is not None:
                 self.port = running.port
-                self._await_answer(running)
+                self._wait_until_ready(running)
                 return False
             if self._record.exists():
-                say(f"{self.title}: the process recorded last is gone without a word; starting a new one")
+                say(f"{self.title}: the previous process no longer exists; starting a new one")
                 self._record.unlink()
             self._refuse_taken_ports()
             command = self.prepare()
@@ -168,19 +168,19 @@ class Server(ABC):
                     stdout=log,
                     stderr=log,
                     cwd=self.folder,
-                    start_new_session=True,  # Ctrl-C belongs to the command in front, which stops us in its own time
+                    start_new_session=True,  # so that Ctrl-C reaches only the foreground command, which then stops us
                 )
             started = Running(self._process.pid, birth_of(self._process.pid) or "", self.port)
             self._record.write_text(json.dumps(asdict(started)), encoding="utf-8")
             try:
-                self._await_answer(started)
+                self._wait_until_ready(started)
             except BaseException:
                 self._end(started)
                 raise
             return True
 
     def stop(self) -> bool:
-        """End the process and wait until it is gone; false when none of ours ran."""
+        """Stop the process and wait for its end. Returns False if it was not running."""
         if not self.folder.exists():
             return False
         with self._locked():
@@ -208,22 +208,22 @@ class Server(ABC):
             if not connects(port):
                 continue
             other = port + 100
-            mend = f"choose another with {self.port_setting}={other}"
+            fix = f"choose another port with {self.port_setting}={other}"
             if self.answers(port):
                 what = f"a {self.title} that this checkout did not start"
-                mend = f"use that one with {self.address_setting}={self.address(port)}, or {mend}"
+                fix = f"use it with {self.address_setting}={self.address(port)}, or {fix}"
             else:
                 what = "another program"
-            message = f"{self.title}: port {port} of {LOOPBACK} is held by {what}; {mend}"
+            message = f"{self.title}: port {port} of {LOOPBACK} is in use by {what}; {fix}"
             raise ToolError(message)
 
-    def _await_answer(self, running: Running) -> None:
+    def _wait_until_ready(self, running: Running) -> None:
         if self.answers(running.port):
             return
 
         def ready() -> bool:
             if self._gone(running):
-                message = f"{self.title} (pid {running.pid}) ended at once"
+                message = f"{self.title} (pid {running.pid}) exited during its start"
                 raise ToolError(message)
             return self.answers(running.port)
 
@@ -235,7 +235,7 @@ class Server(ABC):
         else:
             reason = f"{self.title} (pid {running.pid}) does not answer after {_START_DEADLINE_S} s"
         say(tail(self._log).rstrip())
-        message = f"{reason}; its log: {self._log}; to start with an empty one, delete {self.folder}"
+        message = f"{reason}; its log: {self._log}; to start with an empty data folder, delete {self.folder}"
         raise ToolError(message)
 
     def _end(self, running: Running) -> None:
@@ -251,5 +251,5 @@ class Server(ABC):
 
     def _gone(self, running: Running) -> bool:
         if self._process is not None and self._process.pid == running.pid:
-            return self._process.poll() is not None  # collects our own child, which would stay a zombie else
+            return self._process.poll() is not None  # reaps our own child
         return birth_of(running.pid) != running.born

@@ -1,4 +1,4 @@
-"""Where a service comes from, in this order: the address in the environment, Docker, a plain process of ours."""
+"""The source of a service, in this order: the address in the environment, Docker, a process started here."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Place:
-    """A service that answers: its address, what runs it, and whether this call started it."""
+class Endpoint:
+    """A running service: its address, what runs it, and whether this call started it."""
 
     address: str
     runs_as: str
@@ -30,7 +30,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Service:
-    """One kind of service: its process, its container, its default port."""
+    """A kind of service: its process, its container, its default port."""
 
     name: str
     server: type[Server]
@@ -39,50 +39,50 @@ class Service:
 
     @property
     def setting(self) -> str:
-        """The variable that carries the address."""
+        """The environment variable of the address."""
         return self.server.address_setting
 
     def local(self) -> Server:
-        """Return the process that a start without a cluster and without Docker runs."""
+        """Return the process that `start` uses without an address and without Docker."""
         setting = self.server.port_setting
         text = os.environ.get(setting) or str(self.default_port)
         if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= 65_000:  # noqa: PLR2004 - a port
-            message = f"{setting}={text} is not a port: choose a whole number from 1 to 65000"
+            message = f"{setting}={text} is not a port: set it to a whole number from 1 to 65000"
             raise ToolError(message)
         return self.server(STATE / self.name, int(text))
 
     def fetch(self) -> None:
-        """Get ready whatever a start would need, without starting; `ToolError` when something can't be had."""
+        """Install what a start needs, without starting. Raises `ToolError`."""
         if not os.environ.get(self.setting) and not usable(self.container):
             self.server.fetch()
 
-    def start(self) -> Place:
-        """Make the service answer; `ToolError` when it can't be."""
+    def start(self) -> Endpoint:
+        """Start the service unless it is running. Raises `ToolError`."""
         address = os.environ.get(self.setting)
         if address:
-            return Place(address, self.setting, started=False)
+            return Endpoint(address, self.setting, started=False)
         local = self.local()
         if local.running() is None and usable(self.container):
             started = self.container.start(local.port, self.server.answers)
-            return Place(self.server.address(local.port), "Docker", started)
+            return Endpoint(self.server.address(local.port), "Docker", started)
         started = local.start()
-        return Place(self.server.address(local.port), "a process", started)
+        return Endpoint(self.server.address(local.port), "a process", started)
 
-    def status(self) -> Place | None:
-        """Return where the service runs now, if it does."""
+    def status(self) -> Endpoint | None:
+        """Return the running service, if there is one."""
         address = os.environ.get(self.setting)
         if address:
-            return Place(address, self.setting, started=False)
+            return Endpoint(address, self.setting, started=False)
         local = self.local()
         running = local.running()
         if running is not None:
-            return Place(self.server.address(running.port), f"a process (pid {running.pid})", started=False)
+            return Endpoint(self.server.address(running.port), f"a process (pid {running.pid})", started=False)
         if engine_answers() and self.container.container():
-            return Place(self.server.address(local.port), "Docker", started=False)
+            return Endpoint(self.server.address(local.port), "Docker", started=False)
         return None
 
     def stop(self) -> bool:
-        """Stop what a start left running, never a service named in the environment; false when there is none."""
+        """Stop the service if `start` started it. Returns whether it was running."""
         stopped = self.local().stop()
         if engine_answers():
             stopped = self.container.stop() or stopped
@@ -104,9 +104,9 @@ REDIS = Service(
 
 
 def command_line(service: Service, arguments: Sequence[str]) -> int:
-    """Carry out one action; the exit code. `start` and `status` print a line on stdout that a shell can evaluate."""
+    """Carry out one action. Returns the exit code. `start` and `status` print a line for a shell to evaluate."""
     title = service.server.title
-    parser = argparse.ArgumentParser(description=f"{title} for work on Obol.")
+    parser = argparse.ArgumentParser(description=f"{title} for development.")
     parser.add_argument("action", choices=("fetch", "start", "stop", "status"))
     action = parser.parse_args(arguments).action
     try:
@@ -114,16 +114,16 @@ def command_line(service: Service, arguments: Sequence[str]) -> int:
             service.fetch()
             return 0
         if action == "stop":
-            say(f"{title}: {'stopped' if service.stop() else 'none of ours is running'}")
+            say(f"{title}: {'stopped' if service.stop() else 'not running, or not started here'}")
             return 0
-        place = service.start() if action == "start" else service.status()
+        endpoint = service.start() if action == "start" else service.status()
     except ToolError as error:
         say(f"error: {error}")
         return 1
-    if place is None:
+    if endpoint is None:
         say(f"{title}: not running; start it with: make broker")
         return 1
-    verb = "started" if place.started else "found"
-    say(f"{title}: {verb} at {place.address}, from {place.runs_as}")
-    sys.stdout.write(f"export {service.setting}={place.address}\n")
+    verb = "started" if endpoint.started else "found"
+    say(f"{title}: {verb} at {endpoint.address}, from {endpoint.runs_as}")
+    sys.stdout.write(f"export {service.setting}={endpoint.address}\n")
     return 0

@@ -1,8 +1,7 @@
-"""Run a command with services beside it: `python tools/up.py [--keep] [kafka] [redis] -- COMMAND …`.
+"""Run a command with local services: `python tools/up.py [--keep] [kafka] [redis] -- COMMAND …`.
 
-The command finds their addresses in its environment. When it ends, by itself or by Ctrl-C, the services that were
-started for it are stopped; those that ran before are left alone, and with --keep all are. The exit code is the
-command's.
+The command gets their addresses in its environment. When it exits, the services that were started for it are stopped,
+unless --keep is given; services that were already running are not. The exit code is the command's.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ if TYPE_CHECKING:
 _SERVICES = {service.name: service for service in (KAFKA, REDIS)}
 
 
-class _Ended(Exception):
-    """A signal asked us to end before the command ran."""
+class _Signalled(Exception):
+    """A signal arrived before the command was started."""
 
 
 def _end(number: int, _frame: FrameType | None) -> None:
-    raise _Ended(number)
+    raise _Signalled(number)
 
 
 def _run(command: Sequence[str], env: Mapping[str, str]) -> int:
-    """Run the command to its own end; the terminal sends it Ctrl-C itself, SIGTERM is handed on."""
+    """Run the command and wait for its exit. SIGTERM is forwarded to it; the terminal sends it Ctrl-C directly."""
     process = subprocess.Popen(command, env=env)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda number, _frame: process.send_signal(number))
@@ -45,14 +44,14 @@ def _run(command: Sequence[str], env: Mapping[str, str]) -> int:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Carry it out; the exit code."""
+    """Run the command. Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keep", action="store_true", help="leave the services running")
     parser.add_argument("services", nargs="*", choices=tuple(_SERVICES))
     split = arguments.index("--") if "--" in arguments else len(arguments)
     options = parser.parse_args(arguments[:split])
     if not arguments[split + 1 :]:
-        parser.error("name the command to run behind --")
+        parser.error("give the command to run after --")
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGINT, _end)
     env = dict(os.environ)
@@ -60,16 +59,16 @@ def main(arguments: Sequence[str]) -> int:
     try:
         for name in options.services:
             service = _SERVICES[name]
-            place = service.start()
-            env[service.setting] = place.address
-            if place.started:
+            endpoint = service.start()
+            env[service.setting] = endpoint.address
+            if endpoint.started:
                 started.append(service)
         return _run(arguments[split + 1 :], env)
     except ToolError as error:
         say(f"error: {error}")
         return 1
-    except _Ended as ended:
-        return 128 + int(ended.args[0])
+    except _Signalled as signalled:
+        return 128 + int(signalled.args[0])
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)

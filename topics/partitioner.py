@@ -1,4 +1,4 @@
-"""Where a record belongs: the org decides (contract, "Conventions")."""
+"""The partitioner: the org determines the partition (contract, "Conventions")."""
 
 from functools import lru_cache
 from typing import Final
@@ -10,5 +10,5 @@ _SIGN_BIT_OFF: Final = 0x7FFFFFFF
 
 @lru_cache(maxsize=131_072)
 def partition_of(org_id: str, partitions: int) -> int:
-    """Place `org_id`'s records: murmur2 of its UTF-8 bytes, as Kafka's own clients place a keyed record."""
+    """Return the partition of `org_id`: murmur2 of its UTF-8 bytes, like Kafka's default partitioner for a key."""
     return (int(murmur2(org_id.encode())) & _SIGN_BIT_OFF) % partitions

@@ -1,4 +1,4 @@
-"""Topics that are missing are made; one that differs from the settings is refused with the mend (contract)."""
+"""Create the topics that are missing, and refuse those that differ from the settings (contract)."""
 
 import asyncio
 import logging
@@ -23,15 +23,15 @@ log = logging.getLogger(__name__)
 
 
 class ProvisionError(RuntimeError):
-    """A topic that can't be made, or is not as the settings say: one line that names it, what it has, and the mend."""
+    """A topic can't be created, or differs from the settings. One line: the topic, its state, the fix."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopicSpec:
-    """A topic as it shall be; `name` is the full one.
+    """A topic to create or check; `name` includes the namespace.
 
-    `config` counts when it is made. Of one that is there, the partition count must fit, and, where `timestamp_setting`
-    names the setting that decides it, `message.timestamp.type` too; all else is the operator's to change.
+    `config` is used when the topic is created. An existing topic must have `partitions` partitions, and, where
+    `timestamp_setting` is set, the `message.timestamp.type` of `config`; the operator may change everything else.
     """
 
     name: str
@@ -43,7 +43,7 @@ class NewTopicSpec:
 
 
 class ProvisionSettings(Protocol):
-    """What `provision` needs to know of an installation."""
+    """The settings that `provision` needs."""
 
     @property
     def partitions(self) -> int:
@@ -58,14 +58,14 @@ class ProvisionSettings(Protocol):
         """`OBOL_TIMESTAMPS`."""
 
     def topic(self, name: str) -> str:
-        """Give a topic's full name."""
+        """Return a topic's name with the namespace."""
 
     def kafka_client_options(self) -> dict[str, Any]:
-        """Give keyword arguments for aiokafka's clients."""
+        """Return keyword arguments for aiokafka's clients."""
 
 
 def new_topic(spec: TopicSpec, settings: ProvisionSettings) -> NewTopicSpec:
-    """Translate a row of the catalogue into a topic as this installation has it."""
+    """Return the topic to create for a row of the catalogue, under these settings."""
     return NewTopicSpec(
         name=settings.topic(spec.name),
         partitions=spec.partitions(settings.partitions),
@@ -77,10 +77,10 @@ def new_topic(spec: TopicSpec, settings: ProvisionSettings) -> NewTopicSpec:
 
 
 async def provision(settings: ProvisionSettings, *, deadline_s: float = DEADLINE_S) -> None:
-    """Make every topic of the catalogue that is missing, and check the others. Any number of workers may do so at once.
+    """Create every topic of the catalogue that is missing, and check the others. Several workers may do so at once.
 
-    Raises `ProvisionError`: at once where it is certain that the cluster turns us away, and when the topics are not all
-    there after `deadline_s` seconds.
+    Raises `ProvisionError`: at once when the cluster refuses the connection for good or a topic differs, otherwise when
+    not all topics exist after `deadline_s` seconds.
     """
     options = settings.kafka_client_options()
     admin = AIOKafkaAdminClient(**options)
@@ -94,88 +94,86 @@ async def provision(settings: ProvisionSettings, *, deadline_s: float = DEADLINE
 async def ensure_topics(
     admin: AIOKafkaAdminClient, specs: Sequence[NewTopicSpec], *, deadline_s: float = DEADLINE_S
 ) -> None:
-    """Make those of `specs` that are missing, wait until each partition of all has a leader, and check them.
+    """Create the topics of `specs` that are missing, wait until every partition has a leader, and check them.
 
-    Nothing is ever deleted, shrunk or changed. Raises `ProvisionError`.
+    Existing topics are never changed or deleted. Raises `ProvisionError`.
     """
     loop = asyncio.get_running_loop()
     start = loop.time()
-    next_word = start + _PROGRESS_S
+    next_log = start + _PROGRESS_S
     waiting_for = "the cluster"
-    asked: set[str] = set()
+    requested: set[str] = set()
     while True:
         try:
-            # All topics are listed: asking for one by name could make the broker create it, its own way.
+            # Describe all topics: a request for one by name could make the broker create it with its own defaults.
             found = {topic["topic"]: topic for topic in await admin.describe_topics()}
             missing = [spec for spec in specs if spec.name not in found]
-            if not missing and (unled := _without_leader(found, specs)) is None:
+            if not missing and (leaderless := _without_leader(found, specs)) is None:
                 _check_partitions(found, specs)
                 await _check_timestamps(admin, specs)
                 return
-            waiting_for = f"topic {missing[0].name}" if missing else f"a leader of topic {unled}"
-            if new := [spec for spec in missing if spec.name not in asked]:
-                asked |= await _create(admin, new)
+            waiting_for = f"topic {missing[0].name}" if missing else f"a leader of topic {leaderless}"
+            if new := [spec for spec in missing if spec.name not in requested]:
+                requested |= await _create(admin, new)
         except (KafkaError, OSError) as error:
             waiting_for = f"the cluster ({type(error).__name__})"
-            asked.clear()
+            requested.clear()
         now = loop.time()
         if now >= start + deadline_s:
             msg = (
-                f"{waiting_for} is not there after {deadline_s:g} s; "
+                f"{waiting_for} is not available after {deadline_s:g} s; "
                 "check that KAFKA_BOOTSTRAP_SERVERS names a running cluster with at least OBOL_REPLICATION brokers"
             )
             raise ProvisionError(msg)
-        if now >= next_word:
-            log.info("waiting for %s, %d of %d topics are there", waiting_for, _present(found, specs), len(specs))
-            next_word = now + _PROGRESS_S
+        if now >= next_log:
+            log.info("waiting for %s; %d of %d topics exist", waiting_for, _present(found, specs), len(specs))
+            next_log = now + _PROGRESS_S
         await asyncio.sleep(_POLL_S)
 
 
 async def _connect(admin: AIOKafkaAdminClient, options: dict[str, Any], deadline_s: float) -> None:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + deadline_s
-    next_word = loop.time() + _PROGRESS_S
+    next_log = loop.time() + _PROGRESS_S
     while True:
         try:
             await admin.start()
         except (KafkaError, OSError) as error:
             refusal = await why_refused(options)
-            if refusal is not None and refusal.is_certain:
-                raise ProvisionError(refusal.words) from error
+            if refusal is not None and refusal.is_final:
+                raise ProvisionError(refusal.message) from error
             now = loop.time()
             if now >= deadline:
                 msg = (
                     f"the cluster can't be reached after {deadline_s:g} s ({error}); "
                     "start it, or correct KAFKA_BOOTSTRAP_SERVERS"
                 )
-                raise ProvisionError(msg if refusal is None else refusal.words) from error
-            if now >= next_word:
-                log.info("waiting for the cluster: %s", error if refusal is None else refusal.words)
-                next_word = now + _PROGRESS_S
+                raise ProvisionError(msg if refusal is None else refusal.message) from error
+            if now >= next_log:
+                log.info("waiting for the cluster: %s", error if refusal is None else refusal.message)
+                next_log = now + _PROGRESS_S
             await asyncio.sleep(_POLL_S)
         else:
             return
 
 
 async def _create(admin: AIOKafkaAdminClient, specs: Sequence[NewTopicSpec]) -> set[str]:
-    """Ask for topics; returns those that need not be asked for again. Another worker may have been first."""
-    log.info("making %d topics: %s", len(specs), ", ".join(spec.name for spec in specs))
+    """Request the creation of topics. Returns the names that exist or are being created, by us or by another worker."""
+    log.info("creating %d topics: %s", len(specs), ", ".join(spec.name for spec in specs))
     response = await admin.create_topics(
         [NewTopic(spec.name, spec.partitions, spec.replication, topic_configs=dict(spec.config)) for spec in specs]
     )
-    asked: set[str] = set()
+    created: set[str] = set()
     for topic in response.to_object()["topic_errors"]:
         name, code = topic["topic"], topic["error_code"]
         error = for_code(code)
         if code == 0 or error is TopicAlreadyExistsError:
-            asked.add(name)
+            created.add(name)
         elif not error.retriable:
-            told = (topic.get("error_message") or error.__name__).rstrip(".")
-            msg = (
-                f"topic {name} can't be made: {told}; mend that in the settings or in the cluster, or make it yourself"
-            )
+            cause = (topic.get("error_message") or error.__name__).rstrip(".")
+            msg = f"topic {name} can't be created: {cause}; correct the settings or the cluster, or create it yourself"
             raise ProvisionError(" ".join(msg.split()))
-    return asked
+    return created
 
 
 def _present(found: Mapping[str, Any], specs: Sequence[NewTopicSpec]) -> int:
@@ -194,24 +192,24 @@ def _check_partitions(found: Mapping[str, Any], specs: Sequence[NewTopicSpec]) -
     for spec in specs:
         has = len(found[spec.name]["partitions"])
         if has != spec.partitions:
-            mend = "" if spec.partition_setting == "the contract" else f"set {spec.partition_setting}={has}, or "
+            fix = "" if spec.partition_setting == "the contract" else f"set {spec.partition_setting}={has}, or "
             msg = (
                 f"topic {spec.name} has {has} partitions, {spec.partition_setting} says {spec.partitions}; "
-                f"{mend}use another OBOL_NAMESPACE, or remove the topic"
+                f"{fix}use another OBOL_NAMESPACE, or delete the topic"
             )
             raise ProvisionError(msg)
 
 
 async def _check_timestamps(admin: AIOKafkaAdminClient, specs: Sequence[NewTopicSpec]) -> None:
-    judged = {spec.name: spec for spec in specs if spec.timestamp_setting is not None}
-    if not judged:
+    checked = {spec.name: spec for spec in specs if spec.timestamp_setting is not None}
+    if not checked:
         return
-    resources = [ConfigResource(ConfigResourceType.TOPIC, name, {_TIMESTAMP_TYPE: None}) for name in judged]
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name, {_TIMESTAMP_TYPE: None}) for name in checked]
     for response in await admin.describe_configs(resources):
         for resource in response.to_object()["resources"]:
             if resource["error_code"]:
                 raise for_code(resource["error_code"])(resource["error_message"])
-            spec = judged[resource["resource_name"]]
+            spec = checked[resource["resource_name"]]
             wanted = spec.config[_TIMESTAMP_TYPE]
             has = next(
                 entry["config_value"]
@@ -220,9 +218,9 @@ async def _check_timestamps(admin: AIOKafkaAdminClient, specs: Sequence[NewTopic
             )
             if has != wanted:
                 other = "broker" if has == "LogAppendTime" else "producer"
-                mend = f"set OBOL_TIMESTAMPS={other}, or " if spec.timestamp_setting == "OBOL_TIMESTAMPS" else ""
+                fix = f"set OBOL_TIMESTAMPS={other}, or " if spec.timestamp_setting == "OBOL_TIMESTAMPS" else ""
                 msg = (
                     f"topic {spec.name} has {_TIMESTAMP_TYPE}={has}, {spec.timestamp_setting} says {wanted}; "
-                    f"{mend}set {_TIMESTAMP_TYPE}={wanted} on it with kafka-configs"
+                    f"{fix}set {_TIMESTAMP_TYPE}={wanted} on the topic with kafka-configs"
                 )
                 raise ProvisionError(msg)

@@ -1,7 +1,7 @@
-"""`obol`: send records, follow what comes out, look at a worker's rows, mend what went wrong.
+"""`obol`: send records, follow outputs, show rows, and replay dead letters.
 
-It reads the same variables as a worker. Exit codes: 0 done, 1 failed or rejected, 2 wrong usage or a wrong setting,
-3 no answer in time, 130 interrupted.
+It reads the same environment variables as a worker. Exit codes: 0 success, 1 failed or rejected, 2 wrong usage or a
+wrong setting, 3 no response in time, 130 interrupted.
 """
 
 import logging
@@ -19,7 +19,7 @@ from streams.settings import SettingError
 __all__ = ["app", "main", "run"]
 
 app = group(
-    "Send records, follow what comes out, look at a worker's rows, mend what went wrong.",
+    "Send records, follow outputs, show rows, and replay dead letters.",
     name="obol",
     epilog="Reads the same environment variables as a worker.",
     completion=True,
@@ -33,8 +33,8 @@ app.add_typer(dead.app, name="dead")
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Carry out one command; the exit code."""
-    # The libraries' own words about a lost broker would stand beside ours; ours say what to do.
+    """Run one command and return its exit code."""
+    # The libraries also log connection errors; ours name the fix.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     try:
@@ -49,14 +49,14 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # Who read us has seen enough. What is still buffered must not raise once more at exit.
+        # The reader closed the pipe. Redirect stdout, or flushing the rest of its buffer at exit would raise again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
     return code if isinstance(code, int) else 0
 
 
 def main() -> None:
-    """Run as the console script."""
+    """Entry point of the console script."""
     sys.exit(run())
 
 

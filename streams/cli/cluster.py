@@ -1,4 +1,4 @@
-"""The cluster from a person's side: which topics are there, sending a few records, and reading a range."""
+"""Access to the cluster: partition counts, a producer, and a consumer that reads a range of offsets."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
@@ -16,13 +16,13 @@ from topics.catalogue import TOPICS, TopicSpec, without_namespace
 CLIENT_ID: Final = "obol-cli"
 POLL_MS: Final = 500
 
-# A record and the marker that commits it are two offsets; of the last n records at most 2n offsets tell.
+# A record and the marker that commits it take two offsets, so the last n records are within the last 2n offsets.
 _OFFSETS_PER_RECORD: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A record to be sent; `topic` without namespace, `timestamp_ms` None for now, `name` what people call it."""
+    """A record to send. `topic`: without the namespace; `timestamp_ms`: None for now; `name`: what messages call it."""
 
     name: str
     topic: str
@@ -34,17 +34,17 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
-    """Where to read: from offsets, up to the ends as they were at the start, or for ever."""
+class OffsetRange:
+    """The start offsets of a read, and the end offsets at the time of the seek."""
 
     start: dict[TopicPartition, int]
     end: dict[TopicPartition, int]
 
 
 async def partition_counts(settings: Settings) -> dict[str, int]:
-    """The partition count of each topic of this installation that is there, by name without namespace.
+    """Return the partition count of each existing topic of this installation, by name without the namespace.
 
-    All topics are listed: asking for one by name could make the broker create it, its own way.
+    Describes all topics: a request for one by name could make the broker create it with its own defaults.
     """
     admin = AIOKafkaAdminClient(client_id=CLIENT_ID, **settings.kafka_client_options())
     try:
@@ -56,17 +56,17 @@ async def partition_counts(settings: Settings) -> dict[str, int]:
     return {names[topic["topic"]]: len(topic["partitions"]) for topic in found if topic["topic"] in names}
 
 
-def require(counts: dict[str, int], spec: TopicSpec, settings: Settings) -> int:
-    """The partition count of a topic that has to be there. Raises `Failure`."""
+def require_topic(counts: dict[str, int], spec: TopicSpec, settings: Settings) -> int:
+    """Return the partition count of a topic. Raises `Failure` when it does not exist."""
     if spec.name not in counts:
-        msg = f"topic {settings.topic(spec.name)} is not there: run `obol topics create`, or correct OBOL_NAMESPACE"
+        msg = f"topic {settings.topic(spec.name)} does not exist: run `obol topics create`, or correct OBOL_NAMESPACE"
         raise Failure(msg)
     return counts[spec.name]
 
 
 @asynccontextmanager
 async def producer(settings: Settings, transactional_id: str | None = None) -> AsyncIterator[AIOKafkaProducer]:
-    """A producer that has each record once, and in order."""
+    """Yield an idempotent producer, or a transactional one."""
     options: dict[str, Any] = {} if transactional_id is None else {"transactional_id": transactional_id}
     client = AIOKafkaProducer(
         client_id=CLIENT_ID, acks="all", enable_idempotence=True, **options, **settings.kafka_client_options()
@@ -78,8 +78,8 @@ async def producer(settings: Settings, transactional_id: str | None = None) -> A
         await client.stop()
 
 
-async def put(client: AIOKafkaProducer, draft: Draft, settings: Settings) -> asyncio.Future[Any]:
-    """Hand a record to the producer; the future gives where it came to stand."""
+async def produce(client: AIOKafkaProducer, draft: Draft, settings: Settings) -> asyncio.Future[Any]:
+    """Queue a record for sending; the future returns its metadata."""
     future: asyncio.Future[Any] = await client.send(
         settings.topic(draft.topic),
         draft.value,
@@ -93,7 +93,7 @@ async def put(client: AIOKafkaProducer, draft: Draft, settings: Settings) -> asy
 
 @asynccontextmanager
 async def consumer(settings: Settings) -> AsyncIterator[AIOKafkaConsumer]:
-    """A consumer without a group: it sees what is committed, and leaves no trace."""
+    """Yield a consumer of committed records that belongs to no group."""
     client = AIOKafkaConsumer(
         client_id=CLIENT_ID,
         group_id=None,
@@ -111,40 +111,40 @@ async def consumer(settings: Settings) -> AsyncIterator[AIOKafkaConsumer]:
 
 async def assign(
     client: AIOKafkaConsumer, partitions: Collection[TopicPartition], *, since_ms: int | None, last: int | None
-) -> Range:
-    """Assign `partitions` and seek: to `since_ms`, or so that the `last` records are read, or to the beginning."""
+) -> OffsetRange:
+    """Assign `partitions` and seek: to `since_ms`, to before the `last` records, or to the beginning."""
     client.assign(list(partitions))
     beginnings = await client.beginning_offsets(partitions)
     ends = await client.end_offsets(partitions)
     start = dict(beginnings)
     if since_ms is not None:
         found = await client.offsets_for_times(dict.fromkeys(partitions, since_ms))
-        start = {at: ends[at] if place is None else place.offset for at, place in found.items()}
+        start = {tp: ends[tp] if position is None else position.offset for tp, position in found.items()}
     elif last is not None:
-        start = {at: max(beginnings[at], ends[at] - _OFFSETS_PER_RECORD * last) for at in partitions}
-    for at, offset in start.items():
-        client.seek(at, offset)
-    return Range(start, dict(ends))
+        start = {tp: max(beginnings[tp], ends[tp] - _OFFSETS_PER_RECORD * last) for tp in partitions}
+    for tp, offset in start.items():
+        client.seek(tp, offset)
+    return OffsetRange(start, dict(ends))
 
 
-async def records(client: AIOKafkaConsumer, reach: Range, *, follow: bool) -> AsyncIterator[list[Any]]:
-    """Batches of records, in order within each partition, by time across those of a batch.
+async def records(client: AIOKafkaConsumer, span: OffsetRange, *, follow: bool) -> AsyncIterator[list[Any]]:
+    """Yield batches of records, each batch sorted by timestamp.
 
-    Without `follow`, up to the ends of `reach`: its last batches hold nothing that came later.
+    Without `follow`, stops at the end offsets of `span` and yields no later record.
     """
-    left = {at for at, end in reach.end.items() if reach.start[at] < end}
-    while follow or left:
+    unfinished = {tp for tp, end in span.end.items() if span.start[tp] < end}
+    while follow or unfinished:
         fetched = await client.getmany(timeout_ms=POLL_MS)
-        batch = [record for at, found in fetched.items() for record in found if follow or record.offset < reach.end[at]]
+        batch = [record for tp, found in fetched.items() for record in found if follow or record.offset < span.end[tp]]
         yield sorted(batch, key=lambda record: record.timestamp)
-        for at in list(left):
-            # Markers of transactions take offsets too, so the consumer's position tells, not a record's.
-            if await client.position(at) >= reach.end[at]:
-                left.discard(at)
+        for tp in list(unfinished):
+            # Commit markers take offsets too: only the consumer's position shows that the end is reached.
+            if await client.position(tp) >= span.end[tp]:
+                unfinished.discard(tp)
                 if not follow:
-                    client.pause(at)
+                    client.pause(tp)
 
 
 def name_of(record: Any, settings: Settings) -> str:
-    """A record's topic without namespace."""
+    """Return the topic of a record without the namespace."""
     return without_namespace(record.topic, settings.namespace)

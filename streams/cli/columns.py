@@ -1,4 +1,4 @@
-"""Records as lines: each topic's columns, wide enough for most, never cutting an id."""
+"""Records as lines of text: the columns of each topic."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -7,9 +7,8 @@ from typing import Any, Final
 
 from rich.text import Text
 
-from streams.cli.words import printable
-
-Values = dict[str, Any]
+from schemas.base import Json
+from streams.cli.text import printable
 
 _GOOD: Final = "green"
 _BAD: Final = "red"
@@ -29,15 +28,15 @@ _STATE_STYLES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its title, its least width, and what of a record stands in it."""
+    """A column: its title, its minimum width, and the function that returns a record's cell."""
 
     title: str
     width: int
-    cell: Callable[[Values], str]
+    cell: Callable[[Json], str]
     style: Callable[[str], str] = lambda _: ""
 
 
-def _field(name: str) -> Callable[[Values], str]:
+def _field(name: str) -> Callable[[Json], str]:
     return lambda values: _text(values.get(name))
 
 
@@ -48,7 +47,7 @@ def _text(value: Any) -> str:
 
 
 def state_style(word: str) -> str:
-    """How a state or an outcome is coloured; other words are not."""
+    """Return the colour of a state or an outcome; "" for any other word."""
     return _STATE_STYLES.get(word, "")
 
 
@@ -56,21 +55,21 @@ def _quiet(_: str) -> str:
     return _QUIET
 
 
-def _owner(values: Values) -> str:
+def _owner(values: Json) -> str:
     return _text(values.get("replica_id") or values.get("instance_id"))
 
 
-def _seconds(values: Values) -> str:
+def _seconds(values: Json) -> str:
     ms = values.get("duration_ms")
     return f"{ms / 1_000:.3f} s" if isinstance(ms, int) else ""
 
 
-def _attempt(values: Values) -> str:
+def _attempt(values: Json) -> str:
     attempt = values.get("attempt")
     return "" if attempt is None else f"attempt {attempt}"
 
 
-def _place(values: Values) -> str:
+def _place(values: Json) -> str:
     return f"{_text(values.get('topic'))}[{_text(values.get('partition'))}]@{_text(values.get('offset'))}"
 
 
@@ -122,12 +121,12 @@ COLUMNS["host.orders"] = COLUMNS["execlet.orders"]
 
 
 def header(columns: Sequence[Column]) -> Text:
-    """The titles, over their columns."""
+    """Return the header line."""
     return Text("  ".join(column.title.ljust(column.width) for column in columns).rstrip(), style="bold")
 
 
-def line(columns: Sequence[Column], values: Values) -> Text:
-    """One record; a text longer than its column moves the rest of its line, and nothing is cut."""
+def line(columns: Sequence[Column], values: Json) -> Text:
+    """Return one record as a line. A cell longer than its column is not cut; it moves the rest of the line."""
     text = Text()
     for column in columns:
         cell = column.cell(values)

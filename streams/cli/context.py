@@ -1,4 +1,4 @@
-"""What every command starts from: the settings, a console, a clock, and a loop whose failures are words."""
+"""What all commands use: settings, consoles, a progress line, and the event loop."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ from aiokafka.errors import KafkaConnectionError, KafkaError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from streams.cli.failure import Failure, told_of_kafka
+from streams.cli.failure import Failure, describe_kafka_error
 from streams.cli.interrupt import run_until_interrupted
 from streams.settings import Settings
 from topics.login import why_refused
@@ -19,27 +19,27 @@ Result = TypeVar("Result")
 
 
 def settings() -> Settings:
-    """The installation's settings, from the same variables as a worker's. Raises `SettingError`."""
+    """Return the settings, from the same environment variables as a worker's. Raises `SettingError`."""
     return Settings.from_env(os.environ)
 
 
 def now_ms() -> int:
-    """The wall clock."""
+    """Return the wall-clock time in ms since 1970."""
     return time.time_ns() // 1_000_000
 
 
 def out() -> Console:
-    """Where answers go. Made anew for each command, since it looks at the stdout of the moment."""
+    """Return a console for results, on the current `sys.stdout`."""
     return Console(highlight=False, soft_wrap=True, emoji=False, markup=False)
 
 
 def notes() -> Console:
-    """Where progress and remarks go: stderr, so that stdout stays for answers."""
+    """Return a console for progress and notes, on stderr."""
     return Console(stderr=True, highlight=False, soft_wrap=True, emoji=False, markup=False)
 
 
 def progress(*, counted: bool) -> Progress:
-    """A line on stderr for what takes long; gone when it is over, and nothing where stderr is no terminal."""
+    """Return a progress line on stderr. It is removed at the end, and disabled where stderr is not a terminal."""
     console = notes()
     bar = (BarColumn(), MofNCompleteColumn()) if counted else ()
     return Progress(
@@ -54,12 +54,12 @@ def progress(*, counted: bool) -> Progress:
 
 
 def run(work: Coroutine[Any, Any, Result]) -> Result:
-    """Carry out what talks to Kafka; its errors come out as `Failure`."""
+    """Run a coroutine that uses Kafka. Raises `Failure` for its Kafka errors."""
     try:
         return run_until_interrupted(work)
     except KafkaError as error:
         refusal = None
         if isinstance(error, KafkaConnectionError):
             refusal = asyncio.run(why_refused(settings().kafka_client_options()))
-        words = told_of_kafka(error, settings().bootstrap_servers) if refusal is None else refusal.words
-        raise Failure(words) from error
+        message = describe_kafka_error(error, settings().bootstrap_servers) if refusal is None else refusal.message
+        raise Failure(message) from error

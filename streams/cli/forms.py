@@ -1,4 +1,4 @@
-"""Options made from the wire models, so that a field of the contract is an option of the command line."""
+"""Command-line options generated from the wire models: one option for each field."""
 
 import inspect
 import re
@@ -8,34 +8,32 @@ from typing import Annotated, Any, Final, Literal, get_args
 
 import typer
 
-from schemas.base import Wire
+from schemas.base import Json, Wire
 
-Values = dict[str, Any]
-
-MADE_IDS: Final = ("event_id", "command_id")
-"""Made anew where the caller gives none, so that two records are never the same one by accident (C1, C4)."""
+GENERATED_IDS: Final = ("event_id", "command_id")
+"""Generated when not given, so that no two records share one by accident (C1, C4)."""
 
 _SCALARS: Final[dict[str, Any]] = {"string": str, "integer": int, "boolean": bool}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A field of a record as an option. `path` leads to it through nested objects: (`template`, `mode`)."""
+    """A field of a record as an option. `path`: its names through nested objects, such as (`template`, `mode`)."""
 
     path: tuple[str, ...]
     type: Any
     help: str
-    needed: bool
+    required: bool
     default: Any = None
 
     @property
     def parameter(self) -> str:
-        """Its name in Python."""
+        """The name of the Python parameter."""
         return "_".join(self.path)
 
     @property
     def options(self) -> tuple[str, ...]:
-        """`--deployment-id`, and `--deployment` for short; a switch has its opposite."""
+        """Its spellings: `--deployment` and `--deployment-id`; a boolean also has its `--no-…`."""
         long = "--" + self.parameter.replace("_", "-")
         if self.type is bool:
             return (f"{long}/--no-{long.removeprefix('--')}",)
@@ -43,12 +41,12 @@ class Field:
 
     @property
     def option(self) -> str:
-        """How messages call it."""
+        """The spelling that messages use."""
         return self.options[0].partition("/")[0]
 
 
 def fields(model: type[Wire], without: Iterable[str] = ()) -> list[Field]:
-    """The fields of `model` that a person fills in, in the model's order; what is fixed needs no option."""
+    """Return the fields of `model` in its order, without constants and the names in `without`."""
     schema = model.model_json_schema()
     return list(_fields(schema, schema.get("$defs", {}), (), frozenset(without)))
 
@@ -56,7 +54,7 @@ def fields(model: type[Wire], without: Iterable[str] = ()) -> list[Field]:
 def _fields(
     schema: Mapping[str, Any], defs: Mapping[str, Any], above: tuple[str, ...], without: frozenset[str]
 ) -> Iterable[Field]:
-    needed = schema.get("required", ())
+    required = schema.get("required", ())
     for name, given in schema["properties"].items():
         spec = _resolved(given, defs)
         path = (*above, name)
@@ -66,18 +64,23 @@ def _fields(
             yield from _fields(spec, defs, path, without)
             continue
         type_ = Literal[tuple(spec["enum"])] if "enum" in spec else _SCALARS[spec["type"]]
-        made = name in MADE_IDS
+        generated = name in GENERATED_IDS
         yield Field(
             path=path,
             type=type_,
-            help=_help(spec.get("description", ""), made=made, needed=name in needed, default=given.get("default")),
-            needed=name in needed and not made,
+            help=_help(
+                spec.get("description", ""),
+                generated=generated,
+                required=name in required,
+                default=given.get("default"),
+            ),
+            required=name in required and not generated,
             default=given.get("default"),
         )
 
 
 def _resolved(spec: Mapping[str, Any], defs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema behind a reference or an "or null", with the description that stands nearest to the field."""
+    """Resolve references and "or null". The outermost description wins."""
     inner = spec
     while True:
         if "$ref" in inner:
@@ -89,46 +92,46 @@ def _resolved(spec: Mapping[str, Any], defs: Mapping[str, Any]) -> Mapping[str, 
     return {**inner, **({"description": spec["description"]} if "description" in spec else {})}
 
 
-def _help(description: str, *, made: bool, needed: bool, default: Any) -> str:
+def _help(description: str, *, generated: bool, required: bool, default: Any) -> str:
     text = description.replace("`", "")
-    if made:
-        return f"{text} (made when not given)"
-    if needed:
-        return f"{text} (needed)"
+    if generated:
+        return f"{text} (default: generated)"
+    if required:
+        return f"{text} (required)"
     return (
         text if default in (None, "") else f"{text} (default: {str(default).lower() if default is True else default})"
     )
 
 
-def body(found: Iterable[Field], values: Mapping[str, Any]) -> Values:
-    """The record's JSON object from the options that were given."""
-    made: Values = {}
-    for field in found:
+def body(form: Iterable[Field], values: Mapping[str, Any]) -> Json:
+    """Return the record's JSON object, from the values of the options."""
+    record: Json = {}
+    for field in form:
         value = values.get(field.parameter)
         if value is None:
             continue
-        place = made
+        parent = record
         for part in field.path[:-1]:
-            place = place.setdefault(part, {})
-        place[field.path[-1]] = value
-    return made
+            parent = parent.setdefault(part, {})
+        parent[field.path[-1]] = value
+    return record
 
 
-def in_options(error: str, found: Iterable[Field]) -> str:
-    """An error of the schema in the words of the command line: its options instead of its fields."""
-    names = {".".join(field.path): field.option for field in found}
-    # An object of which nothing was given is missing as a whole; its first option says where to begin.
-    for field in found:
+def with_option_names(error: str, form: Iterable[Field]) -> str:
+    """Replace the field names in a validation error by option names."""
+    names = {".".join(field.path): field.option for field in form}
+    # When no field of a nested object is given, the error names the object; replace it by its first option.
+    for field in form:
         if len(field.path) > 1:
             names.setdefault(".".join(field.path[:-1]), field.option)
-    told = re.sub(r"(^|; )([a-z_.]+): ", lambda part: f"{part[1]}{names.get(part[2], part[2])}: ", error)
-    return told.replace("field required", "is needed")
+    message = re.sub(r"(^|; )([a-z_.]+): ", lambda part: f"{part[1]}{names.get(part[2], part[2])}: ", error)
+    return message.replace("field required", "is required")
 
 
 def command(
-    name: str, doc: str, found: Iterable[Field], extra: Mapping[str, tuple[Any, Any]], action: Callable[[Values], None]
+    name: str, doc: str, form: Iterable[Field], extra: Mapping[str, tuple[Any, Any]], action: Callable[[Json], None]
 ) -> Callable[..., None]:
-    """A function that Typer makes a command of: an option a field, then `extra` (name → annotation and default)."""
+    """Return a Typer command with an option for each field, then `extra` (name → annotation and default)."""
 
     def function(**values: Any) -> None:
         action(values)
@@ -140,7 +143,7 @@ def command(
             default=None,
             annotation=Annotated[field.type | None, typer.Option(*field.options, help=field.help, show_default=False)],
         )
-        for field in found
+        for field in form
     ]
     parameters += [
         inspect.Parameter(parameter, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
@@ -154,7 +157,7 @@ def command(
 
 
 def models_of(schema: Any) -> tuple[type[Wire], ...]:
-    """The models of a topic's schema: a union's members, or the one model itself."""
+    """Return the models of a topic's schema: the members of a union, or the one model."""
     if isinstance(schema, type):
         return (schema,)
     union = get_args(schema)[0]

@@ -1,10 +1,10 @@
-"""Groups of commands: called alone, a group says what is in it."""
+"""Groups of commands. A group without a command prints its help."""
 
 import typer
 
 
 def group(help_: str, name: str | None = None, epilog: str | None = None, *, completion: bool = False) -> typer.Typer:
-    """A group of commands with plain help texts."""
+    """Return a group of commands with plain-text help."""
     app = typer.Typer(
         name=name,
         help=help_,

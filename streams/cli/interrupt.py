@@ -1,4 +1,4 @@
-"""Ctrl-C, for what talks to a cluster: it lets go of it, but nobody waits for that for long."""
+"""Ctrl-C cancels a command, and ends the process if the cancellation takes too long."""
 
 import asyncio
 import os
@@ -10,34 +10,34 @@ from typing import Any, Final, TypeVar
 
 from streams.cli.failure import EXIT_INTERRUPTED
 
-LEAVE_WITHIN_S: Final = 5.0
-"""After Ctrl-C; letting go takes a fraction of a second, unless a library loses the cancellation, or waits for ever."""
+CANCEL_TIMEOUT_S: Final = 5.0
+"""From Ctrl-C to the end of the process. Needed where a library swallows the cancellation or never returns."""
 
 Result = TypeVar("Result")
 
 
 def run_until_interrupted(work: Coroutine[Any, Any, Result]) -> Result:
-    """Carry out `work`. Raises `KeyboardInterrupt` when Ctrl-C has ended it.
+    """Run `work`. Ctrl-C cancels it, and then `KeyboardInterrupt` is raised.
 
-    If it is still there after `LEAVE_WITHIN_S`, or at a second Ctrl-C, the process ends, with the same exit code.
+    The process exits with `EXIT_INTERRUPTED` at a second Ctrl-C, or `CANCEL_TIMEOUT_S` after the first.
     """
-    asked = False
-    leaving = threading.Timer(LEAVE_WITHIN_S, os._exit, (EXIT_INTERRUPTED,))
-    leaving.daemon = True
+    interrupted = False
+    forced_exit = threading.Timer(CANCEL_TIMEOUT_S, os._exit, (EXIT_INTERRUPTED,))
+    forced_exit.daemon = True
 
     async def interruptible() -> Result:
         task = asyncio.current_task()
 
         def interrupt() -> None:
-            nonlocal asked
-            if asked:
+            nonlocal interrupted
+            if interrupted:
                 os._exit(EXIT_INTERRUPTED)
-            asked = True
-            leaving.start()
+            interrupted = True
+            forced_exit.start()
             if task is not None:
                 task.cancel()
 
-        # In another thread than the first, and on Windows, there are no such handlers; asyncio's own has to do.
+        # Only the main thread can set a handler, and not on Windows. Elsewhere asyncio's default handling applies.
         with suppress(NotImplementedError, RuntimeError, ValueError):
             asyncio.get_running_loop().add_signal_handler(signal.SIGINT, interrupt)
         return await work
@@ -45,8 +45,8 @@ def run_until_interrupted(work: Coroutine[Any, Any, Result]) -> Result:
     try:
         return asyncio.run(interruptible())
     except asyncio.CancelledError:
-        if asked:
+        if interrupted:
             raise KeyboardInterrupt from None
         raise
     finally:
-        leaving.cancel()
+        forced_exit.cancel()

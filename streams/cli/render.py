@@ -1,6 +1,6 @@
-"""JSON answers for reading: fields in two columns, short lists as tables, whole rows one under the other."""
+"""JSON responses as text: fields in two columns, lists of small objects as tables, other lists as blocks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from rich import box
@@ -9,36 +9,35 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from schemas.base import Json
 from streams.cli.columns import state_style
-from streams.cli.words import duration_text, printable
-
-Json = Mapping[str, Any]
+from streams.cli.text import duration_text, printable
 
 _PLACE: Final = frozenset({"topic", "partition", "offset", "timestamp"})
 _WIDEST_TABLE: Final = 6
 _UNITS_MS: Final = {"_ms": 1, "_s": 1_000}
 
 
-def render(answer: Json) -> RenderableType:
-    """The whole answer: what is said in a line first, then what has parts, each under its name."""
-    plain = {name: value for name, value in answer.items() if not _has_parts(value)}
+def render(response: Json) -> RenderableType:
+    """Return a response as text: first the fields that fit on a line, then nested objects and lists with a title."""
+    plain = {name: value for name, value in response.items() if not _has_parts(value)}
     parts: list[RenderableType] = [_fields(plain)] if plain else []
-    for name, value in answer.items():
+    for name, value in response.items():
         if _has_parts(value):
-            inner = render(value) if isinstance(value, Mapping) else _list(value)
+            inner = render(value) if isinstance(value, dict) else _list(value)
             parts += [Text(f"\n{label(name)}", style="bold"), Padding(inner, (0, 0, 0, 2), expand=False)]
     return Group(*parts)
 
 
 def label(name: str) -> str:
-    """A field's name as a person reads it: the contract's word, without the unit that its value now has."""
+    """Return a field's name with spaces, and without the unit, which the value shows."""
     for unit in _UNITS_MS:
         name = name.removesuffix(unit)
     return printable(name.replace("_", " "))
 
 
 def cell(name: str, value: Any) -> Text:
-    """One value in a line; null is a dash."""
+    """Return a value on one line; null as a dash."""
     if value is None:
         return Text("–", style="dim")
     if isinstance(value, bool):
@@ -48,7 +47,7 @@ def cell(name: str, value: Any) -> Text:
         return Text(f"{value:,}" if unit is None else duration_text(value * _UNITS_MS[unit]))
     if isinstance(value, str):
         return Text(printable(value), style=state_style(value))
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return Text(_mapping(value))
     return Text(", ".join(cell(name, part).plain for part in value) or "none")
 
@@ -60,11 +59,11 @@ def _mapping(value: Json) -> str:
 
 
 def _has_parts(value: Any) -> bool:
-    """Whether a line is too little for it. Records and counts fit into one."""
-    if isinstance(value, Mapping):
+    """Whether a value needs more than a line. A record's position and counts do not."""
+    if isinstance(value, dict):
         counts = all(isinstance(part, int) and not name.endswith("_ms") for name, part in value.items())
         return value.keys() != _PLACE and not counts
-    return isinstance(value, list) and any(isinstance(part, Mapping) for part in value)
+    return isinstance(value, list) and any(isinstance(part, dict) for part in value)
 
 
 def _fields(values: Json) -> Table:
@@ -77,8 +76,8 @@ def _fields(values: Json) -> Table:
 
 
 def _list(rows: Sequence[Any]) -> RenderableType:
-    """Objects: as a table where they are small, else one under the other, each under its first field."""
-    objects = [row if isinstance(row, Mapping) else {"": row} for row in rows]
+    """Return objects as a table if they have few fields, otherwise as blocks titled by the first field."""
+    objects = [row if isinstance(row, dict) else {"": row} for row in rows]
     names = list(dict.fromkeys(name for row in objects for name in row))
     if len(names) <= _WIDEST_TABLE:
         return _table(objects, names)

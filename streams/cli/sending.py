@@ -1,4 +1,4 @@
-"""Sending records and waiting for what becomes of commands."""
+"""Send records, and wait for the results of commands."""
 
 import asyncio
 from collections import Counter
@@ -12,104 +12,108 @@ from rich.console import Console
 from schemas.results import CommandResult
 from streams.cli.cluster import (
     Draft,
-    Range,
+    OffsetRange,
     assign,
     consumer,
     partition_counts,
+    produce,
     producer,
-    put,
     records,
-    require,
+    require_topic,
 )
 from streams.cli.context import notes, out, progress
-from streams.cli.failure import EXIT_FAILED, EXIT_NO_ANSWER, Failure
-from streams.cli.parcels import Parcel
-from streams.cli.words import printable, time_text
+from streams.cli.failure import EXIT_FAILED, EXIT_NO_RESPONSE, Failure
+from streams.cli.text import printable, time_text
+from streams.cli.validation import ValidRecord
 from streams.settings import Settings
 from topics.catalogue import RESULTS
 from topics.codec import decode
 from topics.partitioner import partition_of
 
-_TOLD_ONE_BY_ONE: Final = 20
+_MAX_LISTED: Final = 20
+"""Up to so many sent records are listed; more are counted."""
 
-Asked = frozenset[tuple[str, str]]
+CommandKeys = frozenset[tuple[str, str]]
 """Commands by (`org_id`, `command_id`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """How records are sent: their time in ms (None: now), and whether and how long (s) to wait for results."""
+    """How to send: the records' timestamp (None: now), and whether to wait for results, for up to `timeout_s`."""
 
     at_ms: int | None = None
     wait: bool = False
     timeout_s: float = 30.0
 
 
-async def send(settings: Settings, parcels: Sequence[Parcel], delivery: Delivery) -> int:
-    """Send records and say where each came to stand; with `wait`, give each command's result. The exit code."""
+async def send(settings: Settings, valid: Sequence[ValidRecord], delivery: Delivery) -> int:
+    """Send records and print their positions, or with `wait` the results of the commands. Returns the exit code."""
     counts = await partition_counts(settings)
     drafts = [
-        draft for parcel in parcels for draft in parcel.drafts(require(counts, parcel.spec, settings), delivery.at_ms)
+        draft
+        for record in valid
+        for draft in record.drafts(require_topic(counts, record.spec, settings), delivery.at_ms)
     ]
     if not delivery.wait:
         await deliver(settings, drafts, out())
         return 0
-    partitions = require(counts, RESULTS, settings)
-    asked = frozenset((parcel.model.org_id, parcel.model.command_id) for parcel in parcels)
-    places = {TopicPartition(settings.topic(RESULTS.name), partition_of(org_id, partitions)) for org_id, _ in asked}
+    partitions = require_topic(counts, RESULTS, settings)
+    commands = frozenset((record.model.org_id, record.model.command_id) for record in valid)
+    topic = settings.topic(RESULTS.name)
+    assigned = {TopicPartition(topic, partition_of(org_id, partitions)) for org_id, _ in commands}
     async with consumer(settings) as client:
-        reach = await assign(client, places, since_ms=None, last=0)
+        span = await assign(client, assigned, since_ms=None, last=0)
         await deliver(settings, drafts, notes())
-        return await _results(client, reach, asked, delivery.timeout_s)
+        return await _results(client, span, commands, delivery.timeout_s)
 
 
 async def deliver(settings: Settings, drafts: Sequence[Draft], console: Console) -> None:
-    """Send records, all at once, and say where each came to stand, or how many where they are many."""
-    one_by_one = len(drafts) <= _TOLD_ONE_BY_ONE
+    """Send records and print the position of each, or only their number if there are many."""
+    listed = len(drafts) <= _MAX_LISTED
     async with producer(settings) as client:
         with progress(counted=True) as bar:
             task = bar.add_task("sending", total=len(drafts))
-            futures = [await put(client, draft, settings) for draft in drafts]
+            futures = [await produce(client, draft, settings) for draft in drafts]
             for draft, future in zip(drafts, futures, strict=True):
-                place = await future
+                metadata = await future
                 bar.advance(task)
-                if one_by_one:
-                    where = f"{place.topic}[{place.partition}] at offset {place.offset}"
-                    console.print(f"sent {draft.name} to {where}, {time_text(place.timestamp)}")
-    if not one_by_one:
+                if listed:
+                    position = f"{metadata.topic}[{metadata.partition}] at offset {metadata.offset}"
+                    console.print(f"sent {draft.name} to {position}, {time_text(metadata.timestamp)}")
+    if not listed:
         for topic, number in Counter(draft.topic for draft in drafts).items():
             console.print(f"sent {number:,} records to {settings.topic(topic)}")
 
 
-async def _results(client: AIOKafkaConsumer, reach: Range, asked: Asked, timeout_s: float) -> int:
-    """Print the result of each command that was asked, as they come; 0 when all were accepted."""
-    left, code = set(asked), 0
+async def _results(client: AIOKafkaConsumer, span: OffsetRange, commands: CommandKeys, timeout_s: float) -> int:
+    """Print the result of each command as it arrives. Returns the exit code, 0 when all were accepted."""
+    unanswered, code = set(commands), 0
     console = out()
     try:
         async with asyncio.timeout(timeout_s):
             with progress(counted=True) as bar:
-                task = bar.add_task("waiting for results", total=len(asked))
-                async for batch in records(client, reach, follow=True):
+                task = bar.add_task("waiting for results", total=len(commands))
+                async for batch in records(client, span, follow=True):
                     for record in batch:
                         result = decode(RESULTS, record.value)
-                        if isinstance(result, CommandResult) and (result.org_id, result.command_id) in left:
-                            left.discard((result.org_id, result.command_id))
-                            console.print(told(result))
+                        if isinstance(result, CommandResult) and (result.org_id, result.command_id) in unanswered:
+                            unanswered.discard((result.org_id, result.command_id))
+                            console.print(result_line(result))
                             code = code if result.outcome == "accepted" else EXIT_FAILED
                             bar.advance(task)
-                    if not left:
+                    if not unanswered:
                         return code
     except TimeoutError as error:
-        names = ", ".join(sorted(command_id for _, command_id in left))
+        names = ", ".join(sorted(command_id for _, command_id in unanswered))
         msg = (
-            f"no result of {names} within {timeout_s:g} s, though it was sent: check that a worker runs for this "
-            f"OBOL_NAMESPACE, then look with `obol tail results --since 10m`"
+            f"sent, but no result of {names} within {timeout_s:g} s: check that a worker runs for this "
+            f"OBOL_NAMESPACE, then read the results with `obol tail results --since 10m`"
         )
-        raise Failure(msg, EXIT_NO_ANSWER) from error
+        raise Failure(msg, EXIT_NO_RESPONSE) from error
     return code
 
 
-def told(result: CommandResult) -> str:
-    """A result in one line."""
+def result_line(result: CommandResult) -> str:
+    """Return a result as one line of text."""
     code = f" {result.code}" if result.code else ""
     return printable(f"{result.outcome}{code} {result.status} {result.command_id}: {result.message}")

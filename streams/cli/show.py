@@ -1,4 +1,4 @@
-"""`obol show …` and `obol explain`: a worker's rows, as its web views give them."""
+"""`obol show …` and `obol explain`: rows and explanations from a worker's web views."""
 
 import json
 from typing import Annotated
@@ -10,22 +10,24 @@ from streams.cli.context import out
 from streams.cli.failure import Failure
 from streams.cli.groups import group
 from streams.cli.render import render
-from streams.cli.words import printable
-from streams.cli.worker import ask, base_url, path
+from streams.cli.text import printable
+from streams.cli.worker import base_url, get_json, path
 
-app = group("Show a row as a worker has it now.")
+app = group("Show a row of a worker.")
 
-_URL = Annotated[str | None, typer.Option(help="A worker; else OBOL_ADVERTISED_URL, else http://127.0.0.1:6066.")]
-_JSON = Annotated[bool, typer.Option("--json", help="The answer itself, as JSON.")]
+_URL = Annotated[
+    str | None, typer.Option(help="URL of a worker; default: OBOL_ADVERTISED_URL, else http://127.0.0.1:6066.")
+]
+_JSON = Annotated[bool, typer.Option("--json", help="Print the response as JSON.")]
 _TIMEOUT = Annotated[float, typer.Option(min=0, help="Seconds to wait while the partition is restoring.")]
 _ORG = Annotated[
-    str | None, typer.Option("--org", "--org-id", help="The organisation; found by the id where only one has it.")
+    str | None, typer.Option("--org", "--org-id", help="The organisation; not needed if only one has this id.")
 ]
 
 
 @app.command("org")
 def show_org(org: str, url: _URL = None, as_json: _JSON = False, timeout: _TIMEOUT = 30) -> None:  # noqa: FBT002
-    """Show an organisation: its balance, burn and runway, and its rows counted by state."""
+    """Show an organisation: its balance, burn and runway, and the number of its rows by state."""
     _show(("orgs", org), url, timeout, as_json=as_json)
 
 
@@ -44,9 +46,9 @@ def _add(kind: str, doc: str) -> None:
 
 
 _add("deployment", "Show a deployment and its replicas.")
-_add("replica", "Show a replica and its running windows.")
-_add("instance", "Show an instance and the windows of its meters.")
-_add("window", "Show a window: when it was open, and what became of its time.")
+_add("replica", "Show a replica and its windows.")
+_add("instance", "Show an instance and its windows.")
+_add("window", "Show a window: when it was open, and how much of it is billed, pending and forgiven.")
 
 
 def explain(
@@ -56,9 +58,9 @@ def explain(
     as_json: _JSON = False,  # noqa: FBT002 - an option, given by name
     timeout: _TIMEOUT = 30,
 ) -> None:
-    """Say why a charge exists, or why it does not.
+    """Explain why a charge exists, or why it does not.
 
-    The id of a minute that was not charged is made as that of a charge: <owner>[:gpu|:disk]:<interval start>.
+    A minute that was not charged has the id that its charge would have had: <owner>[:gpu|:disk]:<interval start>.
     """
     owner_id, _, meter = usage_id.partition(":")
     kind = "instance" if meter.startswith(("gpu:", "disk:")) else "replica"
@@ -67,22 +69,22 @@ def explain(
 
 
 def _org_of(kind: str, row_id: str, url: str | None, timeout_s: float) -> str:
-    """The only org that has a row with this id; ids are unique within an org, not beyond. Raises `Failure`."""
-    answer = ask(base_url(url), f"/search?q={quote(row_id, safe='')}", timeout_s)
-    orgs = sorted({item["org_id"] for item in answer["items"] if item["kind"] == kind and item["id"] == row_id})
+    """Return the only org that has a row with this id. Raises `Failure` when none or several have."""
+    found = get_json(base_url(url), f"/search?q={quote(row_id, safe='')}", timeout_s)
+    orgs = sorted({item["org_id"] for item in found["items"] if item["kind"] == kind and item["id"] == row_id})
     match orgs:
         case [org_id]:
             return str(org_id)
         case []:
-            raise Failure(f"{kind} {printable(row_id)!r} is in no org; it may have left after the retention")
+            raise Failure(f"no org has the {kind} {printable(row_id)!r}: check the id; its retention may have expired")
         case _:
-            raise Failure(f"{kind} {row_id} is in {len(orgs)} orgs: add --org, one of {printable(', '.join(orgs))}")
+            raise Failure(f"{len(orgs)} orgs have the {kind} {row_id}: add --org, one of {printable(', '.join(orgs))}")
 
 
 def _show(parts: tuple[str, ...], url: str | None, timeout_s: float, *, as_json: bool) -> None:
-    answer = ask(base_url(url), path(*parts), timeout_s)
+    response = get_json(base_url(url), path(*parts), timeout_s)
     console = out()
     if as_json:
-        console.out(printable(json.dumps(answer, ensure_ascii=False)), highlight=False)
+        console.out(printable(json.dumps(response, ensure_ascii=False)), highlight=False)
     else:
-        console.print(render(answer), soft_wrap=False)
+        console.print(render(response), soft_wrap=False)

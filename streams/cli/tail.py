@@ -1,4 +1,4 @@
-"""`obol tail …`: what comes out, as it comes."""
+"""`obol tail …`: print the records of an output topic and follow it."""
 
 import json
 from collections.abc import Sequence
@@ -9,17 +9,18 @@ import typer
 from aiokafka import TopicPartition
 from rich.console import Console
 
-from streams.cli.cluster import assign, consumer, name_of, partition_counts, records, require
-from streams.cli.columns import COLUMNS, Values, header, line
+from schemas.base import Json
+from streams.cli.cluster import assign, consumer, name_of, partition_counts, records, require_topic
+from streams.cli.columns import COLUMNS, header, line
 from streams.cli.context import now_ms, out, progress, run, settings
+from streams.cli.dead_letters import org_of
 from streams.cli.groups import group
-from streams.cli.letters import org_of
-from streams.cli.words import parse_time, printable, time_text
+from streams.cli.text import parse_time, printable, time_text
 from streams.settings import Settings
 from topics.catalogue import CHANGES, DEAD_LETTERS, EXECLET_ORDERS, HOST_ORDERS, RESULTS, USAGE, TopicSpec
 from topics.partitioner import partition_of
 
-app = group("Follow what comes out, once it is committed.")
+app = group("Print the committed records of an output topic, and follow it.")
 
 _TOPICS: Final[dict[str, tuple[TopicSpec, ...]]] = {
     "usage": (USAGE,),
@@ -29,18 +30,21 @@ _TOPICS: Final[dict[str, tuple[TopicSpec, ...]]] = {
     "dead": (DEAD_LETTERS,),
 }
 
-_ORG = Annotated[str | None, typer.Option("--org", "--org-id", help="Only this organisation's.")]
+_ORG = Annotated[str | None, typer.Option("--org", "--org-id", help="Only of this organisation.")]
 _SINCE = Annotated[
-    str | None, typer.Option(help="From this time on: RFC 3339, ms since 1970, or an age such as 10m. Beats --last.")
+    str | None,
+    typer.Option(help="Start at this time: RFC 3339, ms since 1970, or an age such as 10m. Overrides --last."),
 ]
-_LAST = Annotated[int, typer.Option("--last", "-n", min=0, help="Begin with about this many of the last records.")]
-_FOLLOW = Annotated[bool, typer.Option("--follow/--no-follow", help="Go on with what comes, until Ctrl-C.")]
-_JSON = Annotated[bool, typer.Option("--json", help="Each record's value as a line of JSON, as it is in the topic.")]
+_LAST = Annotated[int, typer.Option("--last", "-n", min=0, help="Start with this many of the last records.")]
+_FOLLOW = Annotated[bool, typer.Option("--follow/--no-follow", help="Continue with new records until Ctrl-C.")]
+_JSON = Annotated[
+    bool, typer.Option("--json", help="Print each record's value as in the topic, one JSON object per line.")
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What is to be shown, and how."""
+class TailOptions:
+    """The command's arguments."""
 
     specs: Sequence[TopicSpec]
     org_id: str | None
@@ -58,7 +62,7 @@ def _add(name: str, specs: Sequence[TopicSpec]) -> None:
         follow: _FOLLOW = True,  # noqa: FBT002 - an option, given by name
         as_json: _JSON = False,  # noqa: FBT002
     ) -> None:
-        wish = Wish(
+        options = TailOptions(
             specs=specs,
             org_id=org,
             since_ms=None if since is None else parse_time(since, "--since", now_ms),
@@ -66,7 +70,7 @@ def _add(name: str, specs: Sequence[TopicSpec]) -> None:
             follow=follow,
             as_json=as_json,
         )
-        run(_tail(settings(), wish, out()))
+        run(_tail(settings(), options, out()))
 
     app.command(name, help=" ".join(spec.summary for spec in specs))(show)
 
@@ -75,49 +79,48 @@ for _name, _specs in _TOPICS.items():
     _add(_name, _specs)
 
 
-async def _tail(config: Settings, wish: Wish, console: Console) -> None:
+async def _tail(config: Settings, options: TailOptions, console: Console) -> None:
     counts = await partition_counts(config)
-    places = [
+    partitions = [
         TopicPartition(config.topic(spec.name), partition)
-        for spec in wish.specs
-        for partition in _partitions(spec, require(counts, spec, config), wish.org_id)
+        for spec in options.specs
+        for partition in _partitions(spec, require_topic(counts, spec, config), options.org_id)
     ]
-    columns = COLUMNS[wish.specs[0].name]
-    if not wish.as_json:
+    columns = COLUMNS[options.specs[0].name]
+    if not options.as_json:
         console.print(header(columns))
     async with consumer(config) as client:
-        last = wish.last if wish.since_ms is None else None
-        reach = await assign(client, places, since_ms=wish.since_ms, last=last)
-        shown = [] if last is None else await _last(client, reach, wish, last)
-        for record in shown:
-            _show(record, wish, config, console)
-        if last is None or wish.follow:
-            async for batch in records(client, reach, follow=wish.follow):
+        last = options.last if options.since_ms is None else None
+        span = await assign(client, partitions, since_ms=options.since_ms, last=last)
+        for record in [] if last is None else await _last(client, span, options, last):
+            _show(record, options, config, console)
+        if last is None or options.follow:
+            async for batch in records(client, span, follow=options.follow):
                 for record in batch:
-                    if _wanted(record, wish.org_id):
-                        _show(record, wish, config, console)
+                    if _is_of(record, options.org_id):
+                        _show(record, options, config, console)
 
 
 def _partitions(spec: TopicSpec, partitions: int, org_id: str | None) -> Sequence[int]:
-    """Where an org's records are: in one partition, but dead letters in that of their origin."""
+    """Return the partitions that can have an org's records: one, but of dead letters all."""
     if org_id is None or spec is DEAD_LETTERS:
         return range(partitions)
     return (partition_of(org_id, partitions),)
 
 
-async def _last(client: Any, reach: Any, wish: Wish, last: int) -> list[Any]:
-    """The last records of all partitions together; the consumer then stands behind them."""
+async def _last(client: Any, span: Any, options: TailOptions, last: int) -> list[Any]:
+    """Return the last `last` records of all partitions together, and leave the consumer positioned after them."""
     found: list[Any] = []
     with progress(counted=False) as bar:
         bar.add_task("reading the last records", total=None)
-        async for batch in records(client, reach, follow=False):
-            found += [record for record in batch if _wanted(record, wish.org_id)]
-    client.resume(*reach.end)
+        async for batch in records(client, span, follow=False):
+            found += [record for record in batch if _is_of(record, options.org_id)]
+    client.resume(*span.end)
     found.sort(key=lambda record: record.timestamp)
     return found[-last:] if last else []
 
 
-def _wanted(record: Any, org_id: str | None) -> bool:
+def _is_of(record: Any, org_id: str | None) -> bool:
     if org_id is None:
         return True
     if record.key is not None:
@@ -125,7 +128,7 @@ def _wanted(record: Any, org_id: str | None) -> bool:
     return org_of(_values(record)) == org_id
 
 
-def _values(record: Any) -> Values:
+def _values(record: Any) -> Json:
     try:
         values = json.loads(record.value)
     except ValueError:
@@ -133,13 +136,14 @@ def _values(record: Any) -> Values:
     return values if isinstance(values, dict) else {}
 
 
-def _show(record: Any, wish: Wish, config: Settings, console: Console) -> None:
-    if wish.as_json:
+def _show(record: Any, options: TailOptions, config: Settings, console: Console) -> None:
+    if options.as_json:
         console.out(printable(record.value.decode(errors="replace")), highlight=False)
         return
     values = _values(record)
     if not values:
-        place = f"{name_of(record, config)}[{record.partition}]@{record.offset}"
-        console.print(f"{place}, {time_text(record.timestamp)}: no JSON object, {len(record.value or b'')} bytes")
+        position = f"{name_of(record, config)}[{record.partition}]@{record.offset}"
+        size = len(record.value or b"")
+        console.print(f"{position}, {time_text(record.timestamp)}: not a JSON object, {size} bytes")
         return
     console.print(line(COLUMNS[name_of(record, config)], values))

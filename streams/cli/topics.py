@@ -1,4 +1,4 @@
-"""`obol topics …`: make them, check them, see them."""
+"""`obol topics …`: create, check and list the topics."""
 
 import json
 import logging
@@ -19,11 +19,11 @@ from topics.provision import ProvisionError, provision
 app = group("The topics of this installation.")
 
 _TIMEOUT = Annotated[float, typer.Option(min=1, help="Seconds to wait for the cluster.")]
-_JSON = Annotated[bool, typer.Option("--json", help="A JSON object a line.")]
+_JSON = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 
 
-class _Told(logging.Handler):
-    """Puts the latest word of the work into the line of progress."""
+class _ProgressHandler(logging.Handler):
+    """Shows the latest log message in the progress line."""
 
     def __init__(self, bar: Progress, task: TaskID) -> None:
         super().__init__(logging.INFO)
@@ -31,49 +31,50 @@ class _Told(logging.Handler):
         self._task = task
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Show it."""
+        """Show the message."""
         self._bar.update(self._task, description=record.getMessage())
 
 
 @app.command("create")
 def create(timeout: _TIMEOUT = 60) -> None:
-    """Make the topics that are missing, and check the others; what is there is never changed."""
+    """Create the missing topics, and check the others. Existing topics are never changed."""
     before = run(partition_counts(settings()))
-    _provision("making topics", timeout)
-    made = [settings().topic(name) for name in TOPICS if name not in before]
+    _provision("creating topics", timeout)
+    created = [settings().topic(name) for name in TOPICS if name not in before]
     console = out()
-    for name in made:
-        console.print(f"made {name}")
-    console.print(f"{len(TOPICS)} topics are there and as the settings say, {len(made)} of them new")
+    for name in created:
+        console.print(f"created {name}")
+    console.print(f"{len(TOPICS)} topics exist and match the settings, {len(created)} of them new")
 
 
 @app.command("check")
 def check(timeout: _TIMEOUT = 10) -> None:
-    """Check that every topic is there and as the settings say; exit code 1 when one is not."""
+    """Check that every topic exists and matches the settings; exit code 1 if not."""
     counts = run(partition_counts(settings()))
     if missing := [settings().topic(name) for name in TOPICS if name not in counts]:
-        raise Failure(f"missing: {', '.join(missing)}; make them with `obol topics create`, or correct OBOL_NAMESPACE")
+        msg = f"missing topics: {', '.join(missing)}; run `obol topics create`, or correct OBOL_NAMESPACE"
+        raise Failure(msg)
     _provision("checking topics", timeout)
-    out().print(f"{len(TOPICS)} topics are there and as the settings say")
+    out().print(f"{len(TOPICS)} topics exist and match the settings")
 
 
 def _provision(doing: str, timeout_s: float) -> None:
     log = logging.getLogger("topics.provision")
     with progress(counted=False) as bar:
-        told = _Told(bar, bar.add_task(doing, total=None))
-        log.addHandler(told)
+        handler = _ProgressHandler(bar, bar.add_task(doing, total=None))
+        log.addHandler(handler)
         log.setLevel(logging.INFO)
         try:
             run(provision(settings(), deadline_s=timeout_s))
         except ProvisionError as error:
             raise Failure(str(error)) from error
         finally:
-            log.removeHandler(told)
+            log.removeHandler(handler)
 
 
 @app.command("list")
 def list_(as_json: _JSON = False) -> None:  # noqa: FBT002 - an option, given by name
-    """List every topic of the contract: its full name, its partitions here, and what it is for."""
+    """List every topic: its name with the namespace, its partition count, and its purpose."""
     counts = run(partition_counts(settings()))
     console = out()
     rows = [

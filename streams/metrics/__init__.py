@@ -1,7 +1,7 @@
-"""What `/metrics` tells Prometheus, through its own client library; `docs/metrics.md` lists every metric.
+"""The metrics of `/metrics`, in the Prometheus client library; `docs/metrics.md` lists them.
 
-Totals are exact: they are committed with each partition's position, and read off it when Prometheus asks. The engine
-calls in here once a commit, never once a record.
+Totals are exact: they are committed with each partition's position, and read from it at each scrape. The engine calls
+this module once per commit, never once per record.
 """
 
 import time
@@ -24,11 +24,10 @@ _SIZES: Final = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
 
 
 class Metrics:
-    """One worker's metrics.
+    """The metrics of one worker.
 
-    `source` is asked at each scrape for the partitions assigned to this worker. `redis_age_s` gives how old the Redis
-    read model is, None while it can't be reached; without the function nothing is said about Redis. `now_s` is the
-    clock that delays of ticks are measured with.
+    `source`: the worker, read at each scrape. `redis_age_s`: returns the age of the Redis read model, None while Redis
+    can't be reached; without it there is no metric about Redis. `now_s`: the clock that measures the delay of ticks.
     """
 
     def __init__(
@@ -43,26 +42,26 @@ class Metrics:
         self._censuses = censuses
         self._redis_age_s = redis_age_s
         self._now_s = now_s
-        self._told: dict[int, Census] = {}
+        self._scraped: dict[int, Census] = {}
         self._read: dict[int, int] = {}
-        self.registry.register(PartitionCollector(source, self._told))
+        self.registry.register(PartitionCollector(source, self._scraped))
         ProcessCollector(registry=self.registry)
-        Info("obol", "The version that runs.", registry=self.registry).info({"version": _version()})
+        Info("obol", "The version of Obol.", registry=self.registry).info({"version": _version()})
         self._commit_seconds = Histogram(
             "obol_commit_duration_seconds",
-            "Time from the first byte of a transaction to its commit.",
+            "Duration of a transaction.",
             buckets=_SECONDS,
             registry=self.registry,
         )
         self._commit_records = self._sizes("obol_commit_records", "Records applied in one transaction.")
         self._commit_rows = self._sizes("obol_commit_rows", "Changed rows written in one transaction.")
-        self._commit_messages = self._sizes("obol_commit_messages", "Outbound messages sent in one transaction.")
+        self._commit_messages = self._sizes("obol_commit_messages", "Messages written in one transaction.")
         self._last_commit = Gauge(
-            "obol_commit_last_success_timestamp_seconds", "When a transaction last committed.", registry=self.registry
+            "obol_commit_last_success_timestamp_seconds", "Time of the last commit.", registry=self.registry
         )
         self._tick_delay = Histogram(
             "obol_tick_delay_seconds",
-            "Time from a tick's timestamp to the commit of what it did, 0 where clocks disagree.",
+            "Time from a tick's timestamp to its commit; 0 if the tick's clock is ahead of the worker's.",
             buckets=_DELAY_SECONDS,
             registry=self.registry,
         )
@@ -74,10 +73,10 @@ class Metrics:
             )
 
     def committed(self, shard: Shard, *, seconds: float, rows: int, messages: int, tick_ms: int | None = None) -> None:
-        """Count a transaction that was committed: how long it took, and what was in it.
+        """Record a committed transaction. `tick_ms`: the timestamp of the latest tick in it.
 
-        How many records it applied is the difference that it made to the shard's counters, so a shard's first
-        transaction in this process says nothing of that. `tick_ms`: the time of the latest tick, where it has one.
+        The number of records is the difference to the shard's counters at the commit before, so it is not known for
+        the first transaction of a shard in this process.
         """
         read = sum(number for (kind, _), number in shard.counters.items() if kind == "read")
         before = self._read.get(shard.partition)
@@ -92,10 +91,10 @@ class Metrics:
             self._tick_delay.observe(max(0.0, self._now_s() - tick_ms / 1_000))
 
     async def scrape(self, accept: str = "") -> tuple[bytes, str]:
-        """Everything as text in the format that the `Accept` header prefers, with its content type."""
-        told = {shard.partition: await self._censuses.of(shard) for shard in self._source.shards() if shard.ready}
-        self._told.clear()
-        self._told.update(told)
+        """Return all metrics in the format that the `Accept` header prefers, and its content type."""
+        counted = {shard.partition: await self._censuses.of(shard) for shard in self._source.shards() if shard.ready}
+        self._scraped.clear()
+        self._scraped.update(counted)
         if self._redis_age_s is not None:
             age_s = self._redis_age_s()
             self._redis_age.set(float("nan") if age_s is None else age_s)

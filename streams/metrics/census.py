@@ -1,7 +1,7 @@
-"""Counting a partition's rows: windows by condition, entities by state, and whether every millisecond is explained.
+"""The census of a partition: windows by condition, entities by state, and unexplained time.
 
-The count is an audit: it reads the rows, not what the rules keep up beside them. It costs microseconds a row, so a
-large partition's is taken in the background, and whoever asks is given the last one.
+The census is an audit: it reads the rows, not the indexes derived from them. It takes microseconds per row, so large
+partitions are counted in the background, and a caller gets the last census.
 """
 
 import asyncio
@@ -23,16 +23,16 @@ from streams.rules.charging import held
 from streams.rules.store import OrgRows
 
 FEW_ROWS: Final = 1_000
-"""A partition with at most so many is counted whenever it is asked for; counting them takes a few milliseconds."""
+"""A partition with at most this many rows is counted at each request. Also the rows between two yields of a count."""
 
 COUNTING_SHARE: Final = 0.02
-"""Larger partitions are counted anew as often as this share of one core allows, …"""
+"""The share of one CPU core that counting larger partitions may use."""
 
 PAUSE_S: Final = 1.0
-"""… and not before this has passed."""
+"""The minimum interval between two rounds of counting."""
 
 FAULT_PAUSE_S: Final = 60.0
-"""A partition that could not be counted is tried again after this long, or when someone asks."""
+"""After a failed count, the interval until the next attempt."""
 
 MOST_ALARMS: Final = 20
 
@@ -54,10 +54,10 @@ def _zeros(states: type[StrEnum]) -> Counter[str]:
 
 @dataclass(slots=True)
 class Census:
-    """The count of one partition, as of `as_of_ms`. Its unfinished windows stand under one condition each.
+    """The count of one partition, as of `as_of_ms`.
 
-    `open_windows`: those that have not ended, in whatever condition. `alarms`: unexplained milliseconds by org, of the
-    first orgs that have any.
+    `windows`: unfinished windows by condition. `open_windows`: windows that have not ended, in any condition. `alarms`:
+    unexplained milliseconds by org, of the first `MOST_ALARMS` orgs that have any.
     """
 
     as_of_ms: int | None
@@ -73,7 +73,7 @@ class Census:
     instances: Counter[str] = field(default_factory=lambda: _zeros(InstanceState))
 
     def add(self, window: Window, source: Source) -> None:
-        """Count a window: where it stands, and its time."""
+        """Count a window's condition and time."""
         as_of_ms = self.as_of_ms or 0
         if not window.done:
             self.windows[condition(window, source, as_of_ms)] += 1
@@ -83,7 +83,7 @@ class Census:
             self.alarms[window.org_id] = self.alarms.get(window.org_id, 0) + unexplained_ms
 
     def add_entities(self, book: OrgRows) -> None:
-        """Count an org and what it has, but for the windows."""
+        """Count an org and its entities, without the windows."""
         self.orgs += 1
         self.suspended_orgs += book.org.suspended
         self.deployments.update(row.status.value for row in book.deployments.values())
@@ -93,10 +93,10 @@ class Census:
 
 
 def counting(shard: Shard, source: Source) -> Iterator[Census]:
-    """Count all rows of `shard`, giving way after every few; the census is whole once this has ended.
+    """Count all rows of `shard`, yielding every `FEW_ROWS` rows. The last census yielded is complete.
 
-    An org's entities are counted at one instant, and its windows are those that it has then; each of them is judged
-    when its turn comes, so their sum is of nearly that instant.
+    An org's entities are counted at one instant. Its windows are those it has at that instant, but the condition of
+    each is determined when the count reaches it.
     """
     census = Census(shard.as_of)
     left = FEW_ROWS
@@ -116,16 +116,16 @@ def counting(shard: Shard, source: Source) -> Iterator[Census]:
 
 
 def condition(window: Window, source: Source, as_of_ms: int) -> str:
-    """Where an unfinished window stands: held for a reason, paused, open, or closed with something left to bill."""
-    why = held(window, source.prices, source.switches, as_of_ms)
-    if why is not None:
-        return CONDITION_OF[why]
+    """Return the condition of an unfinished window: held, paused, open, or closed with time left to bill."""
+    reason = held(window, source.prices, source.switches, as_of_ms)
+    if reason is not None:
+        return CONDITION_OF[reason]
     return "open" if window.ended_at is None else "closed_unfinished"
 
 
 @dataclass(slots=True)
-class _Known:
-    """The last census of a shard, how long it took, and when the next is due by the clock that only rises."""
+class _Entry:
+    """The last census of a shard, its duration, and when the next one is due on the monotonic clock."""
 
     census: Census | None = None
     cost_s: float = 0.0
@@ -134,55 +134,55 @@ class _Known:
 
     @property
     def is_small(self) -> bool:
-        """Whether it is so small that it is taken anew each time."""
+        """Whether the partition is small enough to be counted at each request."""
         return self.census is not None and self.census.rows <= FEW_ROWS
 
     @property
-    def wants_count(self) -> bool:
-        """Whether there is none that could be given."""
+    def must_count(self) -> bool:
+        """Whether a request needs a new count."""
         return self.census is None or self.is_small
 
 
 class Censuses:
-    """The last census of each of this worker's partitions. A shard that leaves takes its own with it."""
+    """The last census of each of this worker's partitions. It is dropped together with its shard."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._known: WeakKeyDictionary[Shard, _Known] = WeakKeyDictionary()
+        self._entries: WeakKeyDictionary[Shard, _Entry] = WeakKeyDictionary()
 
     async def of(self, shard: Shard) -> Census:
-        """Give the census of `shard`, which is ready: a new one if it is small, or was never counted; else the last."""
-        known = self._known_of(shard)
-        if known.wants_count:
-            async with known.lock:
-                # Who was first may have counted it for all who waited.
-                if known.wants_count:
-                    await self._count(shard, known)
-        if known.census is None:
+        """Return the census of a ready shard: a new one if it is small or was never counted, else the last."""
+        entry = self._entry_of(shard)
+        if entry.must_count:
+            async with entry.lock:
+                # Another request may have counted it while this one waited for the lock.
+                if entry.must_count:
+                    await self._count(shard, entry)
+        if entry.census is None:
             msg = f"partition {shard.partition} could not be counted"
             raise RuntimeError(msg)
-        return known.census
+        return entry.census
 
     async def keep_counting(self) -> None:
-        """Count large partitions anew, until cancelled. One that was just restored is counted within `PAUSE_S`."""
+        """Count large partitions repeatedly until cancelled. A restored partition is counted within `PAUSE_S`."""
         while True:
             for shard in [shard for shard in self._source.shards() if shard.ready]:
-                known = self._known_of(shard)
-                if known.is_small or time.monotonic() < known.due_s:
+                entry = self._entry_of(shard)
+                if entry.is_small or time.monotonic() < entry.due_s:
                     continue
                 try:
-                    async with known.lock:
-                        await self._count(shard, known)
+                    async with entry.lock:
+                        await self._count(shard, entry)
                 except Exception:
-                    # The count is there for people to look at: no fault of it may stop a bill. They see it, too.
+                    # A failed count must not stop billing. Views and metrics fail until one succeeds.
                     log.exception("partition %d can't be counted", shard.partition)
-                    known.census, known.due_s = None, time.monotonic() + FAULT_PAUSE_S
+                    entry.census, entry.due_s = None, time.monotonic() + FAULT_PAUSE_S
             await asyncio.sleep(PAUSE_S)
 
-    def _known_of(self, shard: Shard) -> _Known:
-        return self._known.setdefault(shard, _Known())
+    def _entry_of(self, shard: Shard) -> _Entry:
+        return self._entries.setdefault(shard, _Entry())
 
-    async def _count(self, shard: Shard, known: _Known) -> None:
+    async def _count(self, shard: Shard, entry: _Entry) -> None:
         census, cost_s, counts = Census(None), 0.0, counting(shard, self._source)
         while True:
             started_s = time.perf_counter()
@@ -192,6 +192,6 @@ class Censuses:
                 break
             census = found
             await asyncio.sleep(0)
-        known.census, known.cost_s = census, cost_s
-        # All partitions together have the share, so each rests for the cost of all.
-        known.due_s = time.monotonic() + sum(one.cost_s for one in self._known.values()) / COUNTING_SHARE
+        entry.census, entry.cost_s = census, cost_s
+        # The share is for all partitions together, so the interval depends on the cost of all.
+        entry.due_s = time.monotonic() + sum(other.cost_s for other in self._entries.values()) / COUNTING_SHARE

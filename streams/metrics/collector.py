@@ -1,4 +1,4 @@
-"""Partitions as Prometheus wants them."""
+"""A Prometheus collector of the partitions' metrics."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -16,18 +16,18 @@ Gauges = dict[str, GaugeMetricFamily]
 
 
 class PartitionCollector(Collector):
-    """Turns shards and their censuses into metrics at the moment they are asked for; keeps nothing of its own."""
+    """Reads shards and their censuses at each scrape."""
 
     def __init__(self, source: Source, census: Mapping[int, Census]) -> None:
         self._source = source
         self._census = census
 
     def describe(self) -> Iterable[Metric]:
-        """Name what `collect` gives, without reading anything."""
+        """Return the metrics without samples."""
         return (*_counters().values(), *_gauges().values(), _refused(0))
 
     def collect(self) -> Iterable[Metric]:
-        """Read every partition now."""
+        """Return the metrics of all partitions."""
         counters, gauges = _counters(), _gauges()
         for shard in self._source.shards():
             _add_counts(counters, shard)
@@ -39,8 +39,8 @@ class PartitionCollector(Collector):
 
 
 def _refused(prices: int) -> CounterMetricFamily:
-    says = "Bad records of croesus.prices, which were ignored; each worker reads all prices by itself."
-    return CounterMetricFamily("obol_prices_refused", says, value=prices)
+    documentation = "Invalid records of croesus.prices, which were ignored. Each worker reads and counts all prices."
+    return CounterMetricFamily("obol_prices_refused", documentation, value=prices)
 
 
 def _counters() -> Counters:
@@ -70,21 +70,21 @@ def _add_counts(counters: Counters, shard: Shard) -> None:
 
 def _add_state(gauges: Gauges, shard: Shard) -> None:
     labels = (str(shard.partition),)
-    known = (
+    values = (
         (families.LAG_RECORDS, shard.lag_records),
         (families.LAG_SECONDS, shard.lag_ms),
         (families.RESTORED_RECORDS, shard.restored_rows),
         (families.RESTORE_RECORDS, shard.restore_total),
         (families.READY, int(shard.ready)),
     )
-    for family, value in known:
+    for family, value in values:
         if value is not None:
             _add(gauges, family, labels, value)
 
 
 def _add_census(gauges: Gauges, partition: str, census: Census) -> None:
-    for word, number in census.windows.items():
-        _add(gauges, families.WINDOWS, (partition, word), number)
+    for condition, number in census.windows.items():
+        _add(gauges, families.WINDOWS, (partition, condition), number)
     for field, ms in census.totals.figures._asdict().items():
         _add(gauges, families.WINDOW_SECONDS, (partition, field.removesuffix("_ms")), ms)
     _add(gauges, families.UNEXPLAINED_SECONDS, (partition,), census.totals.unexplained_ms)
@@ -95,5 +95,5 @@ def _add_census(gauges: Gauges, partition: str, census: Census) -> None:
         (families.REPLICAS, census.replicas),
         (families.INSTANCES, census.instances),
     ):
-        for word, number in counts.items():
-            _add(gauges, family, (partition, word), number)
+        for state, number in counts.items():
+            _add(gauges, family, (partition, state), number)

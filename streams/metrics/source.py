@@ -1,4 +1,4 @@
-"""What metrics are read off: this worker's partitions, as the engine has them. The web views read the same."""
+"""The interface of a worker that metrics and web views read."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -9,7 +9,7 @@ from streams.rules.store import RowStore
 
 
 class Shard(Protocol):
-    """One assigned partition. Times are UTC milliseconds; topics are without namespace."""
+    """One assigned partition. Times are ms since 1970; topic names are without the namespace."""
 
     @property
     def partition(self) -> int:
@@ -17,35 +17,35 @@ class Shard(Protocol):
 
     @property
     def store(self) -> RowStore:
-        """Its rows; whole only once `ready`."""
+        """Its rows; complete once `ready`."""
 
     @property
     def ready(self) -> bool:
-        """Its rows are restored."""
+        """Whether its rows are restored."""
 
     @property
     def as_of(self) -> int | None:
-        """The greatest time read in order; None before anything was read."""
+        """The greatest timestamp applied; None before the first record."""
 
     @property
     def counters(self) -> Mapping[tuple[str, str], int]:
-        """Totals by kind and detail, committed with its position: exact whatever crashed in between."""
+        """Totals by kind and detail. They are committed with the position, so they stay exact after a crash."""
 
     @property
     def lag_records(self) -> int | None:
-        """Records that wait in its inbound topics; None while unknown."""
+        """Records of its inputs that are not applied yet; None while unknown."""
 
     @property
     def lag_ms(self) -> int | None:
-        """How far its time is behind the newest record that waits; None while unknown."""
+        """How far `as_of` is behind the newest record that is not applied yet; None while unknown."""
 
     @property
     def restored_rows(self) -> int:
-        """Changelog records read back so far."""
+        """Changelog records restored so far."""
 
     @property
     def restore_total(self) -> int | None:
-        """Changelog records to read back; None while unknown."""
+        """Changelog records to restore in total; None while unknown."""
 
 
 class Source(Protocol):
@@ -57,11 +57,11 @@ class Source(Protocol):
 
     @property
     def prices(self) -> Prices:
-        """Every price ever heard."""
+        """All prices with their history."""
 
     @property
     def prices_refused(self) -> int:
-        """Bad records of `croesus.prices` that were ignored since this worker began."""
+        """Invalid records of `croesus.prices` that were ignored since this worker started."""
 
     def shards(self) -> Sequence[Shard]:
-        """List the assigned partitions, those that are still restoring too."""
+        """Return the assigned partitions, including those that are restoring."""

@@ -64,7 +64,7 @@ def day(start_ms: int, hours: float) -> Iterator[Record]:
         hours,
         deployments=DEPLOYMENTS,
         partitions=PARTITIONS,
-        beat_s=BEAT_S,
+        heartbeat_s=BEAT_S,
         duplicates=DUPLICATES,
     )
 

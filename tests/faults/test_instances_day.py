@@ -76,7 +76,7 @@ async def test_a_day_of_instances(kafka_bootstrap: str, namespace: str, tell: Ca
         deployments=DEPLOYMENTS,
         instances=INSTANCES,
         partitions=PARTITIONS,
-        beat_s=BEAT_S,
+        heartbeat_s=BEAT_S,
         duplicates=DUPLICATES,
         late=LATE,
     )

@@ -15,14 +15,14 @@ from schemas.dead_letters import DeadLetter
 from schemas.results import CommandResult
 from schemas.times import rfc3339
 from tests.support.workers import Installation, Sent
-from tests.unit.cli.obol import Said, obol
+from tests.unit.cli.obol import CommandOutput, obol
 from tools.console import ROOT
 from topics.codec import encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    Say = Callable[..., Coroutine[None, None, Said]]
+    RunObol = Callable[..., Coroutine[None, None, CommandOutput]]
 
 pytestmark = pytest.mark.kafka
 
@@ -37,58 +37,60 @@ async def installation(kafka_bootstrap: str, namespace: str) -> Installation:
 
 
 @pytest.fixture
-def say(
+def run_obol(
     kafka_bootstrap: str, namespace: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Say:
+) -> RunObol:
     for name, value in Installation(kafka_bootstrap, namespace).environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("COLUMNS", "300")
 
-    async def call(*arguments: str, stdin: bytes = b"") -> Said:
+    async def call(*arguments: str, stdin: bytes = b"") -> CommandOutput:
         return await asyncio.to_thread(obol, capsys, *arguments, stdin=stdin)
 
     return call
 
 
-async def test_topics_are_made_checked_and_listed(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
-    missing = await say("topics", "check")
+async def test_topics_are_made_checked_and_listed(run_obol: RunObol, monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = await run_obol("topics", "check")
     assert missing.code == 1
     assert "user.commands" in missing.err
     assert "obol topics create" in missing.err
-    made = await say("topics", "create")
+    made = await run_obol("topics", "create")
     assert made.code == 0, made.err
     assert "14 of them new" in made.out
-    assert "0 of them new" in (await say("topics", "create")).out
-    assert (await say("topics", "check")).code == 0
-    listed = [json.loads(line) for line in (await say("topics", "list", "--json")).out.splitlines()]
+    assert "0 of them new" in (await run_obol("topics", "create")).out
+    assert (await run_obol("topics", "check")).code == 0
+    listed = [json.loads(line) for line in (await run_obol("topics", "list", "--json")).out.splitlines()]
     assert [row["partitions"] for row in listed] == [1] + [4] * 13
     monkeypatch.setenv("OBOL_PARTITIONS", "5")
-    other = await say("topics", "check")
+    other = await run_obol("topics", "check")
     assert other.code == 1
     assert "has 4 partitions, OBOL_PARTITIONS says 5" in other.err
 
 
-async def test_a_topic_that_is_missing_is_told_and_not_made(say: Say) -> None:
-    said = await say("send", "heartbeat", "--org", "acme", "--replica", "r")
-    assert said.code == 1
-    assert "execlet.heartbeats is not there: run `obol topics create`" in said.err
-    assert (await say("topics", "check")).code == 1
+async def test_a_topic_that_is_missing_is_told_and_not_made(run_obol: RunObol) -> None:
+    output = await run_obol("send", "heartbeat", "--org", "acme", "--replica", "r")
+    assert output.code == 1
+    assert "execlet.heartbeats does not exist: run `obol topics create`" in output.err
+    assert (await run_obol("topics", "check")).code == 1
 
 
-async def test_what_is_sent_stands_where_the_contract_says(installation: Installation, say: Say) -> None:
+async def test_what_is_sent_stands_where_the_contract_says(installation: Installation, run_obol: RunObol) -> None:
     at = ("--at", "2025-11-29T12:00:00Z")
     sent = [
-        await say("send", "price", "--profile", "disk", "--price", "0.5", *at),
-        await say("send", "price", "--profile", "disk", "--remove", *at),
-        await say("send", "balance", "--org", "acme", "--balance", "-3.50", "--sequence", "7", *at),
-        await say("send", "command", "stop_instance", "--org", "acme", "--instance", "i1", "--command", "c1", *at),
-        await say("send", "report", "launch_failed", "--org", "acme", "--instance", "i1", "--no-reached-host", *at),
-        await say("send", "progress", "--org", "acme", "--replica", "r", "--status", "RUNNING", *at),
-        await say("send", "request", "--org", "acme", "--deployment", "d", "--count", "3", *at),
-        await say("send", "heartbeat", "--org", "acme", "--replica", "r", *at),
-        await say("send", "tick", *at),
+        await run_obol("send", "price", "--profile", "disk", "--price", "0.5", *at),
+        await run_obol("send", "price", "--profile", "disk", "--remove", *at),
+        await run_obol("send", "balance", "--org", "acme", "--balance", "-3.50", "--sequence", "7", *at),
+        await run_obol("send", "command", "stop_instance", "--org", "acme", "--instance", "i1", "--command", "c1", *at),
+        await run_obol(
+            "send", "report", "launch_failed", "--org", "acme", "--instance", "i1", "--no-reached-host", *at
+        ),
+        await run_obol("send", "progress", "--org", "acme", "--replica", "r", "--status", "RUNNING", *at),
+        await run_obol("send", "request", "--org", "acme", "--deployment", "d", "--count", "3", *at),
+        await run_obol("send", "heartbeat", "--org", "acme", "--replica", "r", *at),
+        await run_obol("send", "tick", *at),
     ]
-    assert [said.err for said in sent if said.code] == []
+    assert [output.err for output in sent if output.code] == []
     home = installation.place("user.commands", "acme")
     prices = await installation.read("croesus.prices")
     assert [(record.key, record.value) for record in prices] == [
@@ -115,13 +117,13 @@ async def test_what_is_sent_stands_where_the_contract_says(installation: Install
     ]
 
 
-async def test_many_from_stdin_all_or_none(installation: Installation, say: Say) -> None:
+async def test_many_from_stdin_all_or_none(installation: Installation, run_obol: RunObol) -> None:
     lines = [json.dumps({"org_id": f"org{number}", "replica_id": "r"}) for number in range(50)]
-    bad = await say("send", "heartbeat", "--json", "-", stdin="\n".join([*lines, '{"org_id":"x"}']).encode())
+    bad = await run_obol("send", "heartbeat", "--json", "-", stdin="\n".join([*lines, '{"org_id":"x"}']).encode())
     assert bad.code == 2
     assert "line 51" in bad.err
     assert await installation.read("execlet.heartbeats") == []
-    good = await say("send", "heartbeat", "--json", "-", stdin="\n".join(lines).encode())
+    good = await run_obol("send", "heartbeat", "--json", "-", stdin="\n".join(lines).encode())
     assert good.out == f"sent 50 records to {installation.namespace}.execlet.heartbeats\n"
     found = await installation.read("execlet.heartbeats")
     assert sorted(record.value or b"" for record in found) == sorted(line.encode() for line in lines)
@@ -156,23 +158,25 @@ async def answer(installation: Installation, *results: Sent) -> None:
     ("code", "exit_code", "words"), [(None, 0, "accepted 202"), ("ILLEGAL_TRANSITION", 1, "rejected")]
 )
 async def test_a_result_is_waited_for(
-    installation: Installation, say: Say, code: str | None, exit_code: int, words: str
+    installation: Installation, run_obol: RunObol, code: str | None, exit_code: int, words: str
 ) -> None:
     # An old result of another command, and one of another org's command of the same id, are not taken for it.
     old = [result("acme", "c0", "NOT_FOUND"), result("other", "c1", "NOT_FOUND")]
     await installation.send(one._replace(partition=installation.place(one.topic, "acme")) for one in old)
     asked = ("send", "command", "stop_instance", "--org", "acme", "--instance", "i1", "--command", "c1", "--wait")
-    said, _ = await asyncio.gather(say(*asked, "--timeout", "60"), answer(installation, result("acme", "c1", code)))
-    assert said.code == exit_code, said.err
-    assert said.out.startswith(words)
-    assert said.out.count("\n") == 1
-    assert "said so\\u001b[2J" in said.out
-    assert "sent c1 to" in said.err
+    output, _ = await asyncio.gather(
+        run_obol(*asked, "--timeout", "60"), answer(installation, result("acme", "c1", code))
+    )
+    assert output.code == exit_code, output.err
+    assert output.out.startswith(words)
+    assert output.out.count("\n") == 1
+    assert "said so\\u001b[2J" in output.out
+    assert "sent c1 to" in output.err
 
 
-async def test_no_result_in_time(installation: Installation, say: Say) -> None:
+async def test_no_result_in_time(installation: Installation, run_obol: RunObol) -> None:
     del installation
-    said = await say(
+    output = await run_obol(
         "send",
         "command",
         "stop_instance",
@@ -186,15 +190,15 @@ async def test_no_result_in_time(installation: Installation, say: Say) -> None:
         "--timeout",
         "0.5",
     )
-    assert (said.code, said.out) == (3, "")
-    assert "no result of c9 within 0.5 s" in said.err
+    assert (output.code, output.out) == (3, "")
+    assert "no result of c9 within 0.5 s" in output.err
 
 
-async def test_at_is_refused_where_it_has_no_effect(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_at_is_refused_where_it_has_no_effect(run_obol: RunObol, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OBOL_TIMESTAMPS", "broker")
-    said = await say("send", "tick", "--at", "now")
-    assert said.code == 2
-    assert "OBOL_TIMESTAMPS=producer" in said.err
+    output = await run_obol("send", "tick", "--at", "now")
+    assert output.code == 2
+    assert "OBOL_TIMESTAMPS=producer" in output.err
 
 
 def change(installation: Installation, org_id: str, number: int) -> Sent:
@@ -211,29 +215,29 @@ def change(installation: Installation, org_id: str, number: int) -> Sent:
     return Sent("lifecycle.changes", NOON_MS + number, org_id.encode(), json.dumps(value).encode(), place)
 
 
-def reasons(said: Said) -> list[str]:
-    assert said.code == 0, said.err
-    return [json.loads(line)["reason"] for line in said.out.splitlines()]
+def reasons(output: CommandOutput) -> list[str]:
+    assert output.code == 0, output.err
+    return [json.loads(line)["reason"] for line in output.out.splitlines()]
 
 
-async def test_tail(installation: Installation, say: Say) -> None:
+async def test_tail(installation: Installation, run_obol: RunObol) -> None:
     orgs = ["acme", "other", "third"]
     await installation.send(change(installation, orgs[number % 3], number) for number in range(30))
     every = ("tail", "changes", "--no-follow", "--json")
-    assert reasons(await say(*every, "--last", "4")) == ["reason26", "reason27", "reason28", "reason29"]
-    assert len(reasons(await say(*every))) == 10
-    since = reasons(await say(*every, "--since", str(NOON_MS + 20)))
+    assert reasons(await run_obol(*every, "--last", "4")) == ["reason26", "reason27", "reason28", "reason29"]
+    assert len(reasons(await run_obol(*every))) == 10
+    since = reasons(await run_obol(*every, "--since", str(NOON_MS + 20)))
     assert sorted(since) == sorted(f"reason{number}" for number in range(20, 30))
-    of_org = reasons(await say(*every, "--org", "acme", "--since", "0"))
+    of_org = reasons(await run_obol(*every, "--org", "acme", "--since", "0"))
     assert of_org == [f"reason{number}" for number in range(0, 30, 3)]
-    shown = await say("tail", "changes", "--no-follow", "--last", "2")
+    shown = await run_obol("tail", "changes", "--no-follow", "--last", "2")
     lines = shown.out.splitlines()
     assert lines[0].split() == ["AT", "ORG", "KIND", "ID", "FROM", "TO", "REASON", "ERROR"]
     assert [line.split()[-1] for line in lines[1:]] == ["reason28", "reason29"]
 
 
-async def test_tail_follows_until_ctrl_c_and_says_nothing_then(installation: Installation, say: Say) -> None:
-    del say
+async def test_tail_follows_until_ctrl_c_and_says_nothing_then(installation: Installation, run_obol: RunObol) -> None:
+    del run_obol
     await installation.send([change(installation, "acme", 1)])
     running = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -272,7 +276,7 @@ def letter(offset: int, value: bytes, *, reason: str = "unknown_replica", trunca
     return Sent("dead.letters", NOON_MS, None, encode(content), 2)
 
 
-async def test_dead_letters_are_listed_and_sent_again_once(installation: Installation, say: Say) -> None:
+async def test_dead_letters_are_listed_and_sent_again_once(installation: Installation, run_obol: RunObol) -> None:
     values = [b'{"org_id":"acme","replica_id":"r"}', b"\xff\x00no json", b"x" * 70_000]
     # The records themselves, so that offsets are there; and what came before them in the topic.
     await installation.send(Sent("execlet.heartbeats", NOON_MS, b"acme", value, 2) for value in values)
@@ -283,35 +287,35 @@ async def test_dead_letters_are_listed_and_sent_again_once(installation: Install
             letter(2, values[2][:65_536], reason="too_large", truncated=True),
         ]
     )
-    listed = [json.loads(line) for line in (await say("dead", "list", "--json")).out.splitlines()]
+    listed = [json.loads(line) for line in (await run_obol("dead", "list", "--json")).out.splitlines()]
     assert [(row["reason"], row["offset"], row["org_id"]) for row in listed] == [
         ("unknown_replica", 0, "acme"),
         ("undecodable", 1, None),
         ("too_large", 2, None),
     ]
-    assert "1 dead letter\n" in (await say("dead", "list", "--org", "acme")).out
-    assert "execlet.heartbeats[2]@1" in (await say("dead", "list", "--reason", "undecodable")).out
+    assert "1 dead letter\n" in (await run_obol("dead", "list", "--org", "acme")).out
+    assert "execlet.heartbeats[2]@1" in (await run_obol("dead", "list", "--reason", "undecodable")).out
 
-    dry = await say("dead", "replay", "--reason", "unknown_replica", "--dry-run")
+    dry = await run_obol("dead", "replay", "--reason", "unknown_replica", "--dry-run")
     assert dry.code == 0
     assert "1 record would be sent again" in dry.out
     assert len(await installation.read("execlet.heartbeats")) == 3
 
-    first = await say("dead", "replay", "--reason", "unknown_replica")
+    first = await run_obol("dead", "replay", "--reason", "unknown_replica")
     assert first.code == 0, first.err
     assert "1 record sent again" in first.out
     again = (await installation.read("execlet.heartbeats"))[-1]
     assert (again.partition, again.key, again.value, again.timestamp) == (2, b"acme", values[0], NOON_MS)
     assert again.headers == (("obol-replayed", b"2@0"),)
 
-    everything = await say("dead", "replay", "--all")
+    everything = await run_obol("dead", "replay", "--all")
     assert everything.code == 1
     assert "1 record sent again" in everything.out
-    assert "1 record left out: sent again before" in everything.out
+    assert "1 record skipped: replayed before" in everything.out
     assert "1 record not sent: dead.letters has only the first 64 KiB" in everything.out
     assert (await installation.read("execlet.heartbeats"))[-1].value == values[1]
 
-    once_more = await say("dead", "replay", "--offset", "0", "--again")
+    once_more = await run_obol("dead", "replay", "--offset", "0", "--again")
     assert "1 record sent again" in once_more.out
     assert [record.value for record in await installation.read("execlet.heartbeats")] == [
         *values,

@@ -10,13 +10,13 @@ import pytest
 from aiohttp import ClientSession
 
 from tests.support.workers import Installation, Worker
-from tests.unit.cli.obol import Said, obol
+from tests.unit.cli.obol import CommandOutput, obol
 from tests.unit.metrics.test_metrics import samples, summed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    Say = Callable[..., Coroutine[None, None, Said]]
+    RunObol = Callable[..., Coroutine[None, None, CommandOutput]]
 
 pytestmark = pytest.mark.kafka
 
@@ -24,14 +24,14 @@ DEADLINE_S = 60
 
 
 @pytest.fixture
-def say(
+def run_obol(
     kafka_bootstrap: str, namespace: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Say:
+) -> RunObol:
     for name, value in Installation(kafka_bootstrap, namespace).environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("COLUMNS", "300")
 
-    async def call(*arguments: str) -> Said:
+    async def call(*arguments: str) -> CommandOutput:
         return await asyncio.to_thread(obol, capsys, *arguments)
 
     return call
@@ -43,19 +43,19 @@ async def metrics(url: str) -> dict[tuple[str, ...], float]:
         return samples(await answer.text())
 
 
-async def replay_after_the_mend(say: Say, url: tuple[str, str]) -> None:
+async def replay_after_the_mend(run_obol: RunObol, url: tuple[str, str]) -> None:
     """A callback that came before its replica was known is sent again once it is."""
     early = ("show", "replica", "late-r1", "--org", "acme", *url, "--json")
-    assert json.loads((await say(*early)).out)["status"] == "pending"
-    said = await say("dead", "replay", "--topic", "execlet.progress", "--org", "acme")
-    assert (said.code, said.err) == (0, "")
-    assert "1 record sent again" in said.out
+    assert json.loads((await run_obol(*early)).out)["status"] == "pending"
+    output = await run_obol("dead", "replay", "--topic", "execlet.progress", "--org", "acme")
+    assert (output.code, output.err) == (0, "")
+    assert "1 record sent again" in output.out
     async with asyncio.timeout(DEADLINE_S):
-        while json.loads((await say(*early)).out)["status"] != "running":  # noqa: ASYNC110 - a worker's answer
+        while json.loads((await run_obol(*early)).out)["status"] != "running":  # noqa: ASYNC110 - a worker's answer
             await asyncio.sleep(0.1)
-    again = await say("dead", "replay", "--topic", "execlet.progress", "--org", "acme")
+    again = await run_obol("dead", "replay", "--topic", "execlet.progress", "--org", "acme")
     assert "0 records sent again" in again.out
-    assert "1 record left out: sent again before" in again.out
+    assert "1 record skipped: replayed before" in again.out
 
 
 def check(told: dict[tuple[str, ...], float], partitions: int) -> None:
@@ -75,16 +75,16 @@ def check(told: dict[tuple[str, ...], float], partitions: int) -> None:
     assert told["obol_commit_duration_seconds_count",] >= 3
 
 
-async def test_a_life_by_command_line(kafka_bootstrap: str, namespace: str, say: Say) -> None:
+async def test_a_life_by_command_line(kafka_bootstrap: str, namespace: str, run_obol: RunObol) -> None:
     installation = Installation(kafka_bootstrap, namespace)
     await installation.provision()
     day = "2026-11-29"
     with Worker(installation) as worker:
 
-        async def at(clock: str, *arguments: str) -> Said:
-            said = await say("send", *arguments, "--at", f"{day}T{clock}Z")
-            assert said.code in {0, 1}, said.err + worker.tail()
-            return said
+        async def at(clock: str, *arguments: str) -> CommandOutput:
+            output = await run_obol("send", *arguments, "--at", f"{day}T{clock}Z")
+            assert output.code in {0, 1}, output.err + worker.tail()
+            return output
 
         org = ("--org", "acme")
         await at("11:00:00", "price", "--profile", "dedicated.h100.1x", "--price", "360")
@@ -102,29 +102,29 @@ async def test_a_life_by_command_line(kafka_bootstrap: str, namespace: str, say:
         await at("12:02:00", "tick")
         await installation.wait_until_caught_up([worker])
 
-        usage = await say("tail", "usage", "--no-follow", "--json", "--since", "0")
+        usage = await run_obol("tail", "usage", "--no-follow", "--json", "--since", "0")
         events = [json.loads(line) for line in usage.out.splitlines()]
         # Running from 12:00:10; at 12:02 the last heartbeat covers up to 12:02:30, whole minutes while open (B3, B4).
         assert [(event["interval_start"], event["duration_ms"]) for event in events] == [
             (f"{day}T12:00:10.000Z", 50_000),
             (f"{day}T12:01:00.000Z", 60_000),
         ]
-        dead = await say("tail", "dead", "--no-follow", "--since", "0", "--org", "acme")
+        dead = await run_obol("tail", "dead", "--no-follow", "--since", "0", "--org", "acme")
         assert "unknown_replica" in dead.out
         assert "chat-r9" in dead.out
-        changes = await say("tail", "changes", "--no-follow", "--since", "0")
+        changes = await run_obol("tail", "changes", "--no-follow", "--since", "0")
         assert "running" in changes.out
 
         url = ("--url", worker.url)
-        replica = json.loads((await say("show", "replica", "chat-r1", *org, *url, "--json")).out)
+        replica = json.loads((await run_obol("show", "replica", "chat-r1", *org, *url, "--json")).out)
         assert replica["windows"][0]["billed_ms"] == 110_000
-        why = json.loads((await say("explain", events[0]["id"], *org, *url, "--json")).out)
+        why = json.loads((await run_obol("explain", events[0]["id"], *org, *url, "--json")).out)
         assert why["charged"] is True
         assert why["price"]["price"] == "360"
 
         await at("12:02:10", "progress", *org, "--replica", "late-r1", *healthy)
         await at("12:02:20", "command", "create_deployment", *org, "--deployment", "late", *hardware, *waited)
-        await replay_after_the_mend(say, url)
+        await replay_after_the_mend(run_obol, url)
 
         told = await metrics(worker.url)
         check(told, installation.partitions)

@@ -104,63 +104,66 @@ async def refusal(broker: SecuredKafkaServer, environ: dict[str, str]) -> Refusa
     ("wrong", "words"),
     [
         ({"KAFKA_SASL_PASSWORD": "guessed"}, "refuses the login of obol (Authentication failed: Invalid username or"),
-        ({"KAFKA_SASL_MECHANISM": "SCRAM-SHA-256"}, "takes no login by SCRAM-SHA-256; correct KAFKA_SASL_MECHANISM or"),
-        ({"KAFKA_SSL_CAFILE": ""}, "name the authority that signed it in KAFKA_SSL_CAFILE"),
+        (
+            {"KAFKA_SASL_MECHANISM": "SCRAM-SHA-256"},
+            "does not support SASL SCRAM-SHA-256 on this listener; correct KAFKA_SASL_MECHANISM or",
+        ),
+        ({"KAFKA_SSL_CAFILE": ""}, "set KAFKA_SSL_CAFILE to the certificate authority that signed it"),
     ],
     ids=["password", "mechanism", "authority"],
 )
-async def test_who_logs_in_wrongly_is_told_why(broker: SecuredKafkaServer, wrong: dict[str, str], words: str) -> None:
+async def test_a_wrong_login_is_diagnosed(broker: SecuredKafkaServer, wrong: dict[str, str], words: str) -> None:
     why = await refusal(broker, login(broker, "PLAIN") | wrong)
     assert why is not None
-    assert why.is_certain
-    assert broker.with_password in why.words
-    assert words in why.words
+    assert why.is_final
+    assert broker.with_password in why.message
+    assert words in why.message
 
 
-async def test_who_shows_no_certificate_is_told_why(broker: SecuredKafkaServer) -> None:
+async def test_a_missing_client_certificate_is_diagnosed(broker: SecuredKafkaServer) -> None:
     why = await refusal(broker, certificate(broker) | {"KAFKA_SSL_CERTFILE": "", "KAFKA_SSL_PASSWORD": ""})
     assert why is not None
-    assert why.is_certain
+    assert why.is_final
     # The alert's name differs from Java to Java.
-    assert re.search(r"agrees on no TLS with us \(.*CERTIFICATE.*\); correct KAFKA_SSL_CERTFILE", why.words)
+    assert re.search(r"the TLS handshake with .* failed \(.*CERTIFICATE.*\); correct KAFKA_SSL_CERTFILE", why.message)
 
 
-async def test_a_broker_that_is_named_otherwise_than_in_its_certificate(broker: SecuredKafkaServer) -> None:
+async def test_a_host_name_mismatch_is_diagnosed(broker: SecuredKafkaServer) -> None:
     by_name = broker.with_certificate.replace("127.0.0.1", "localhost")
     named = {"KAFKA_BOOTSTRAP_SERVERS": by_name, "CROESUS_HOST": by_name}
     why = await refusal(broker, certificate(broker) | named)
     assert why is not None
-    assert why.is_certain
-    assert f"the certificate of {by_name} can't be trusted (Hostname mismatch" in why.words
-    assert "or set KAFKA_SSL_CHECK_HOSTNAME=0" in why.words
+    assert why.is_final
+    assert f"the certificate of {by_name} is not trusted (Hostname mismatch" in why.message
+    assert "or set KAFKA_SSL_CHECK_HOSTNAME=0" in why.message
     assert await refusal(broker, certificate(broker) | named | {"KAFKA_SSL_CHECK_HOSTNAME": "0"}) is None
 
 
 @pytest.mark.parametrize("given", ["PLAINTEXT", "SSL"])
-async def test_who_does_not_log_in_at_all_is_asked_about_the_protocol(broker: SecuredKafkaServer, given: str) -> None:
+async def test_a_connection_without_login_is_closed_and_may_be_retried(broker: SecuredKafkaServer, given: str) -> None:
     environ = {"KAFKA_BOOTSTRAP_SERVERS": broker.with_password, "CROESUS_HOST": broker.with_password}
     environ["KAFKA_SECURITY_PROTOCOL"] = given
     if given == "SSL":
         environ["KAFKA_SSL_CAFILE"] = str(broker.certificate)
     why = await refusal(broker, environ)
-    # It may be a broker that is only starting, so a worker asks again.
+    # The broker may only be starting, so a worker retries.
     assert why == Refusal(
-        f"{broker.with_password} hangs up on us without a word; "
-        f"does it want another KAFKA_SECURITY_PROTOCOL than {given}?",
-        is_certain=False,
+        f"{broker.with_password} closed the connection without an error; "
+        f"check KAFKA_SECURITY_PROTOCOL, which is {given}",
+        is_final=False,
     )
 
 
-async def test_tls_where_none_is_spoken(broker: SecuredKafkaServer) -> None:
+async def test_tls_on_a_plaintext_listener_is_diagnosed(broker: SecuredKafkaServer) -> None:
     plain = broker.address(broker.port)
     environ = {"KAFKA_BOOTSTRAP_SERVERS": plain, "CROESUS_HOST": plain, "KAFKA_SECURITY_PROTOCOL": "SSL"}
     why = await refusal(broker, environ)
     assert why is not None
-    assert not why.is_certain
-    assert f"{plain} hangs up on us without a word" in why.words
+    assert not why.is_final
+    assert f"{plain} closed the connection without an error" in why.message
 
 
-async def test_who_is_let_in_is_not_refused(broker: SecuredKafkaServer) -> None:
+async def test_a_correct_login_is_not_refused(broker: SecuredKafkaServer) -> None:
     assert await refusal(broker, login(broker, "PLAIN")) is None
     assert await refusal(broker, certificate(broker)) is None
     assert await refusal(broker, {}) is None

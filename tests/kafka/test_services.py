@@ -51,25 +51,25 @@ async def test_redis_keeps_a_value(redis_url: str, namespace: str) -> None:
         assert await redis.get(namespace) == b"1"
 
 
-def test_a_taken_port_is_explained_with_the_mend(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_in_use_is_refused_with_the_fix(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KAFKA_BOOTSTRAP_SERVERS", raising=False)
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         broker = KafkaServer(session_folder() / "taken", port)
-        with pytest.raises(ToolError, match=f"port {port} of 127.0.0.1 is held by another program") as refused:
+        with pytest.raises(ToolError, match=f"port {port} of 127.0.0.1 is in use by another program") as refused:
             broker.start()
     assert f"OBOL_BROKER_PORT={port + 100}" in str(refused.value)
     broker.remove()
 
 
-def test_free_ports_are_none_that_an_outgoing_connection_may_get_meanwhile() -> None:
+def test_free_ports_are_outside_the_ephemeral_range() -> None:
     given = [port for first in (free_ports(4) for _ in range(100)) for port in range(first, first + 4)]
     # 32768 is Linux's first; 49152 is macOS's and Windows'.
     assert all(1_024 <= port < 32_768 for port in given)
     assert len(set(given)) == len(given)
 
 
-def test_neighbours_of_a_taken_port_are_looked_for_further_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_consecutive_ports_skip_a_port_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
     first = free_ports(4)
     monkeypatch.setattr(server, "_listening_ports", iter(range(first, first + 4)))
     with socket.socket() as taken:
@@ -79,7 +79,7 @@ def test_neighbours_of_a_taken_port_are_looked_for_further_on(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "99999", "kafka", "9092.0"])
-def test_a_port_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_an_invalid_port_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.delenv("KAFKA_BOOTSTRAP_SERVERS", raising=False)
     monkeypatch.setenv("OBOL_BROKER_PORT", text)
     with pytest.raises(ToolError, match=f"OBOL_BROKER_PORT={text} is not a port"):

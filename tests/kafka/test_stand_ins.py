@@ -1,4 +1,4 @@
-"""The stand-ins on a real broker: where their records land, what they hear, and what the commands print."""
+"""The stand-ins on a real broker: the partitions of their records, what they read, and what the commands print."""
 
 import asyncio
 import os
@@ -11,9 +11,9 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from schemas.usage import Usage
-from sim.kafka import Installation, Link, NotPassedError, link
+from sim.kafka import Installation, Link, NotCommittedError, link
 from sim.records import heartbeat, price, tick
-from sim.stage import Heard
+from sim.stage import Output
 from topics.catalogue import CLOCK, HEARTBEATS, INBOUND, PRICES, USAGE
 from topics.codec import encode
 from topics.partitioner import partition_of
@@ -36,7 +36,7 @@ async def installation(kafka_bootstrap: str, namespace: str) -> Installation:
 
 
 @pytest.fixture
-async def wires(installation: Installation) -> AsyncIterator[Link]:
+async def kafka(installation: Installation) -> AsyncIterator[Link]:
     async with link(installation, (USAGE, HEARTBEATS)) as both:
         yield both
 
@@ -59,19 +59,19 @@ def usage(duration_ms: int = 60_000, org: str = "aurora") -> bytes:
     )
 
 
-async def test_a_record_lands_in_its_orgs_partition_with_its_key_and_time(wires: Link) -> None:
+async def test_a_record_lands_in_its_orgs_partition_with_its_key_and_time(kafka: Link) -> None:
     orgs = [f"org-{n}" for n in range(12)]
-    last = await wires.publisher.send(heartbeat(NOON + n, org, "chat-r1") for n, org in enumerate(orgs))
+    last = await kafka.publisher.send(heartbeat(NOON + n, org, "chat-r1") for n, org in enumerate(orgs))
     assert {place.partition for place in last} == {partition_of(org, PARTITIONS) for org in orgs}
-    heard = await wires.listener.heard()
-    assert [(one.topic, one.timestamp_ms, one.key) for one in heard] == [
+    outputs = await kafka.listener.read_to_end()
+    assert [(one.topic, one.timestamp_ms, one.key) for one in outputs] == [
         ("execlet.heartbeats", NOON + n, org) for n, org in enumerate(orgs)
     ]
-    assert await wires.listener.heard() == []
-    assert wires.publisher.sent == wires.listener.taken == 12
+    assert await kafka.listener.read_to_end() == []
+    assert kafka.publisher.sent == kafka.listener.received == 12
 
 
-async def test_only_what_was_committed_is_heard(installation: Installation, wires: Link) -> None:
+async def test_only_committed_records_are_read(installation: Installation, kafka: Link) -> None:
     topic = installation.topic(USAGE.name)
     producer = AIOKafkaProducer(bootstrap_servers=installation.bootstrap_servers, transactional_id=topic)
     await producer.start()
@@ -79,27 +79,27 @@ async def test_only_what_was_committed_is_heard(installation: Installation, wire
         await producer.begin_transaction()
         await producer.send_and_wait(topic, b"aborted", partition=0, timestamp_ms=NOON)
         await producer.abort_transaction()
-        assert await wires.listener.heard() == []
+        assert await kafka.listener.read_to_end() == []
         await producer.begin_transaction()
         await producer.send_and_wait(topic, b"committed", partition=0, timestamp_ms=NOON)
-        # What is written but not yet committed is waited for.
-        hearing = asyncio.create_task(wires.listener.heard())
-        done, _ = await asyncio.wait({hearing}, timeout=0.3)
+        # The read waits for records that are written but not committed yet.
+        reading = asyncio.create_task(kafka.listener.read_to_end())
+        done, _ = await asyncio.wait({reading}, timeout=0.3)
         assert not done
         await producer.commit_transaction()
-        assert await asyncio.wait_for(hearing, 10) == [Heard("croesus.usage", NOON, b"committed")]
+        assert await asyncio.wait_for(reading, 10) == [Output("croesus.usage", NOON, b"committed")]
     finally:
         await producer.stop()
 
 
-async def test_passed_waits_for_obols_group(installation: Installation, wires: Link) -> None:
-    offsets = await wires.publisher.send(tick(NOON, partition) for partition in range(PARTITIONS))
+async def test_waiting_for_the_commit_of_obols_group(installation: Installation, kafka: Link) -> None:
+    offsets = await kafka.publisher.send(tick(NOON, partition) for partition in range(PARTITIONS))
     topic = installation.topic(CLOCK.name)
     assert offsets == {TopicPartition(topic, partition): 0 for partition in range(PARTITIONS)}
     with pytest.raises(
-        NotPassedError, match=rf"{re.escape(installation.group)} has not read {re.escape(topic)}/0 up to "
+        NotCommittedError, match=rf"{re.escape(installation.group)} has not committed {re.escape(topic)}\[0\] up to "
     ):
-        await wires.listener.passed(offsets, 0.1)
+        await kafka.listener.wait_until_committed(offsets, 0.1)
     worker = AIOKafkaConsumer(
         bootstrap_servers=installation.bootstrap_servers, group_id=installation.group, enable_auto_commit=False
     )
@@ -107,10 +107,10 @@ async def test_passed_waits_for_obols_group(installation: Installation, wires: L
     try:
         worker.assign(list(offsets))
         await worker.commit(dict.fromkeys(offsets, 0))
-        with pytest.raises(NotPassedError, match="3 partitions are behind"):
-            await wires.listener.passed(offsets, 0.1)
+        with pytest.raises(NotCommittedError, match="3 partitions are behind"):
+            await kafka.listener.wait_until_committed(offsets, 0.1)
         await worker.commit(dict.fromkeys(offsets, 1))
-        await wires.listener.passed(offsets, 10)
+        await kafka.listener.wait_until_committed(offsets, 10)
     finally:
         await worker.stop()
 
@@ -133,8 +133,8 @@ def sim(installation: Installation, *arguments: str) -> subprocess.CompletedProc
     )
 
 
-async def bill(installation: Installation, wires: Link, *values: bytes) -> subprocess.CompletedProcess[str]:
-    await wires.publisher.send([price(NOON - 60_000, "dedicated.h100.1x", "420")])
+async def bill(installation: Installation, kafka: Link, *values: bytes) -> subprocess.CompletedProcess[str]:
+    await kafka.publisher.send([price(NOON - 60_000, "dedicated.h100.1x", "420")])
     producer = AIOKafkaProducer(bootstrap_servers=installation.bootstrap_servers)
     await producer.start()
     try:
@@ -145,8 +145,8 @@ async def bill(installation: Installation, wires: Link, *values: bytes) -> subpr
     return await asyncio.to_thread(sim, installation, "croesus", "--once")
 
 
-async def test_croesus_bills_what_was_sent_and_drops_what_came_twice(installation: Installation, wires: Link) -> None:
-    ended = await bill(installation, wires, usage(), usage(), usage(30_000, org="borealis"))
+async def test_croesus_bills_what_was_sent_and_drops_what_came_twice(installation: Installation, kafka: Link) -> None:
+    ended = await bill(installation, kafka, usage(), usage(), usage(30_000, org="borealis"))
     assert ended.returncode == 0, ended.stderr
     rows = {line.split()[0]: line.split()[1:] for line in ended.stdout.splitlines() if line.split()}
     assert rows["aurora"] == ["1.00", "1", "7.00"]  # a sixtieth of 420
@@ -154,11 +154,11 @@ async def test_croesus_bills_what_was_sent_and_drops_what_came_twice(installatio
     assert "Usage events: 2 booked, 1 duplicate, 0 conflict, 0 unpriced." in ended.stdout
 
 
-async def test_croesus_refuses_another_content_loudly(installation: Installation, wires: Link) -> None:
-    ended = await bill(installation, wires, usage(), usage(59_999))
+async def test_croesus_refuses_another_content_loudly(installation: Installation, kafka: Link) -> None:
+    ended = await bill(installation, kafka, usage(), usage(59_999))
     assert ended.returncode == 1
     assert "1 booked, 0 duplicate, 1 conflict, 0 unpriced" in ended.stdout
-    assert "aurora chat-r1:2025-11-29T12:00:00.000Z was booked with another content" in ended.stdout
+    assert "aurora chat-r1:2025-11-29T12:00:00.000Z was booked with different content" in ended.stdout
 
 
 async def test_a_fleets_log_is_written_whole(installation: Installation) -> None:

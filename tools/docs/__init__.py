@@ -1,1 +1,1 @@
-"""Documents made from the code: AsyncAPI, JSON Schemas, OpenAPI, the list of metrics. `make docs` writes them."""
+"""Generators of documents: AsyncAPI, OpenAPI, JSON Schemas, diagrams, metrics and dashboard. Run by `make docs`."""

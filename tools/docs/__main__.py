@@ -1,4 +1,4 @@
-"""Write the documents that are made from the code: `python -m tools.docs`; with `--check`, only say which are stale."""
+"""`python -m tools.docs` writes the generated documents; with `--check` it only lists those that are stale."""
 
 import sys
 

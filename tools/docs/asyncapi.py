@@ -1,8 +1,8 @@
-"""The AsyncAPI 3.0 document: every topic as a channel, from Obol's side (it receives what is inbound)."""
+"""The AsyncAPI 3.0 document: each topic is a channel, which Obol receives from or sends to."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from streams.cli.forms import models_of
 from tools.docs.json_schemas import moved, plain
@@ -12,20 +12,19 @@ from topics.catalogue import INBOUND, OUTBOUND
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from schemas.base import Json
     from topics.catalogue import TopicSpec
-
-Json = dict[str, Any]
 
 _KAFKA_BINDING = "0.5.0"
 _SERVER = {"$ref": "#/servers/kafka"}
 _INTRODUCTION = (
-    "What crosses a topic. Values are UTF-8 JSON objects; unknown fields are ignored; when something happened is the "
-    "Kafka record's timestamp. Where OBOL_NAMESPACE is set, every topic's name begins with it and a dot."
+    "Values are UTF-8 JSON objects; unknown fields are ignored. The time of an event is the timestamp of its Kafka "
+    "record. Where OBOL_NAMESPACE is set, it and a dot are prefixed to every topic name."
 )
 
 
 def asyncapi() -> Json:
-    """The document."""
+    """Return the document."""
     specs = (*INBOUND, *OUTBOUND)
     return {
         "asyncapi": "3.0.0",
@@ -104,7 +103,7 @@ def _message(spec: TopicSpec, model: type[BaseModel]) -> Json:
 
 
 def _schemas(specs: tuple[TopicSpec, ...]) -> Json:
-    """Every model once; what a model is made of stands beside it."""
+    """Return each model once, with the schemas that it refers to."""
     found: Json = {}
     for spec in specs:
         for model in models_of(spec.schema):

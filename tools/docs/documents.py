@@ -1,4 +1,4 @@
-"""Which documents there are, and whether what is checked in is what the code says."""
+"""The list of generated documents, writing them, and finding those that are stale."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ SCHEMAS = "docs/schemas"
 
 
 def documents() -> dict[str, str]:
-    """Every document by its path, as the code makes it now; the same code makes the same bytes."""
-    made = {
+    """Return the content of each document by its path."""
+    generated = {
         "docs/asyncapi.json": _json(asyncapi()),
         "docs/openapi.json": _json(openapi()),
         "grafana-dashboard.json": _json(dashboard()),
         "docs/metrics.md": metrics_page(),
     }
-    made |= diagram_pages()
-    return made | {f"{SCHEMAS}/{name}.json": _json(schema) for name, schema in topic_schemas().items()}
+    generated |= diagram_pages()
+    return generated | {f"{SCHEMAS}/{name}.json": _json(schema) for name, schema in topic_schemas().items()}
 
 
 def stale(root: Path = ROOT) -> list[str]:
-    """Paths of documents that differ from what the code makes, are missing, or are of a topic that is no more."""
-    made = documents()
+    """Return the paths of documents that differ, are missing, or belong to a topic that no longer exists."""
+    generated = documents()
     found = {str(path.relative_to(root)) for path in (root / SCHEMAS).glob("*.json")}
-    differing = [path for path, text in made.items() if not _is(root / path, text)]
-    return sorted(differing) + sorted(found - made.keys())
+    differing = [path for path, text in generated.items() if not _is(root / path, text)]
+    return sorted(differing) + sorted(found - generated.keys())
 
 
 def write(root: Path = ROOT) -> list[str]:
-    """Bring every stale document up to date; their paths."""
+    """Write or delete the stale documents. Returns their paths."""
     names = stale(root)
-    made = documents()
+    generated = documents()
     for name in names:
         path = root / name
-        if name in made:
+        if name in generated:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(made[name], encoding="utf-8")
+            path.write_text(generated[name], encoding="utf-8")
         else:
             path.unlink()
     return names

@@ -1,11 +1,12 @@
-"""The Grafana dashboard: what to look at first when money is in question, then how the workers do."""
+"""The Grafana dashboard: billing first, then the state of the workers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-Json = dict[str, Any]
+if TYPE_CHECKING:
+    from schemas.base import Json
 
 _COLUMNS = 24
 _SOURCE = {"type": "prometheus", "uid": "${source}"}
@@ -14,11 +15,11 @@ _RATE = "$__rate_interval"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """One panel: its queries with their legends, its unit, and how large it is in Grafana's grid."""
+    """A panel. `queries`: PromQL with its legend. `width`, `height`: in cells of Grafana's grid."""
 
     title: str
     queries: tuple[tuple[str, str], ...]
-    says: str = ""
+    description: str = ""
     unit: str = "short"
     kind: Literal["timeseries", "stat"] = "timeseries"
     width: int = 8
@@ -35,11 +36,11 @@ def _sum(metric: str, by: str) -> str:
     return f'sum by ({by}) ({metric}{{job=~"$job"}})'
 
 
-def _stat(title: str, query: str, says: str, unit: str = "short", alarm_above: float | None = None) -> Panel:
+def _stat(title: str, query: str, description: str, unit: str = "short", alarm_above: float | None = None) -> Panel:
     return Panel(
         title=title,
         queries=((query, ""),),
-        says=says,
+        description=description,
         unit=unit,
         kind="stat",
         width=4,
@@ -48,19 +49,19 @@ def _stat(title: str, query: str, says: str, unit: str = "short", alarm_above: f
     )
 
 
-def _quantiles(title: str, metric: str, unit: str, says: str) -> Panel:
+def _quantiles(title: str, metric: str, unit: str, description: str) -> Panel:
     buckets = f'sum by (le) (rate({metric}_bucket{{job=~"$job"}}[{_RATE}]))'
     return Panel(
         title=title,
         queries=tuple((f"histogram_quantile({share}, {buckets})", f"p{int(share * 100)}") for share in (0.5, 0.99)),
         unit=unit,
-        says=says,
+        description=description,
     )
 
 
 ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
     (
-        "Is every millisecond explained?",
+        "Billing checks",
         (
             _stat(
                 "Unexplained time",
@@ -69,55 +70,60 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                 "s",
                 0,
             ),
-            _stat("Windows with unexplained time", 'sum(obol_unexplained_windows{job=~"$job"})', "B12.", alarm_above=0),
+            _stat(
+                "Windows with unexplained time",
+                'sum(obol_unexplained_windows{job=~"$job"})',
+                "They violate conservation (B12).",
+                alarm_above=0,
+            ),
             _stat(
                 "Overbilled in 24 h",
                 'sum(increase(obol_overbilled_seconds_total{job=~"$job"}[24h]))',
-                "Closes that came with a time before what was billed (B10).",
+                "Time billed beyond the end of windows (B10).",
                 "s",
                 0,
             ),
             _stat(
                 "Dead letters in 24 h",
                 'sum(increase(obol_records_dead_total{job=~"$job"}[24h]))',
-                "See them with `obol dead list`.",
+                "List them with `obol dead list`.",
                 alarm_above=0,
             ),
-            _stat("Largest lag", 'max(obol_lag_seconds{job=~"$job"})', "Bills come this late.", "s", 120),
+            _stat("Largest lag", 'max(obol_lag_seconds{job=~"$job"})', "Usage events are late by this much.", "s", 120),
             _stat(
-                "Partitions without their rows",
+                "Partitions restoring",
                 'count(obol_partition_ready{job=~"$job"} == 0) or vector(0)',
-                "They answer 503 until they are back.",
+                "Their views return 503 until they are restored.",
                 alarm_above=0,
             ),
         ),
     ),
     (
-        "What is billed",
+        "Usage",
         (
             Panel(
                 title="Usage events",
                 queries=((_rate("obol_usage_events_total", "meter"), "{{meter}}"),),
-                says="Sent to Croesus, by meter (B4).",
+                description="Sent to Croesus, by meter (B4).",
                 unit="ops",
                 stacked=True,
             ),
             Panel(
                 title="Windows by condition",
                 queries=((_sum("obol_windows", "condition"), "{{condition}}"),),
-                says="Windows that are not done; the conditions add up to all of them.",
+                description="Each unfinished window has one condition.",
                 stacked=True,
             ),
             Panel(
-                title="Where time stands",
+                title="Time of windows",
                 queries=((_sum("obol_window_seconds", "figure"), "{{figure}}"),),
-                says="running = billed + pending + forgiven − overbilled (B12).",
+                description="running = billed + pending + forgiven − overbilled (B12).",
                 unit="s",
             ),
         ),
     ),
     (
-        "The fleet",
+        "Fleet",
         (
             Panel(title="Replicas", queries=((_sum("obol_replicas", "status"), "{{status}}"),), stacked=True),
             Panel(title="Instances", queries=((_sum("obol_instances", "state"), "{{state}}"),), stacked=True),
@@ -128,20 +134,20 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         ),
     ),
     (
-        "What comes in",
+        "Inputs",
         (
             Panel(
                 title="Records applied",
                 queries=(
                     (_rate("obol_records_applied_total", "topic"), "{{topic}}"),
-                    (f'sum(rate(obol_records_read_total{{job=~"$job"}}[{_RATE}]))', "read in all"),
+                    (f'sum(rate(obol_records_read_total{{job=~"$job"}}[{_RATE}]))', "read in total"),
                 ),
                 unit="ops",
             ),
             Panel(
                 title="Records ignored",
                 queries=((_rate("obol_records_ignored_total", "reason"), "{{reason}}"),),
-                says="Good records that changed nothing.",
+                description="Valid records that changed nothing.",
                 unit="ops",
             ),
             Panel(
@@ -169,22 +175,20 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             Panel(
                 title="Lag",
                 queries=((_sum("obol_lag_records", "partition"), "partition {{partition}}"),),
-                says="Records that wait.",
+                description="Records not applied yet.",
             ),
         ),
     ),
     (
-        "The workers",
+        "Workers",
         (
-            _quantiles("Commit time", "obol_commit_duration_seconds", "s", "One transaction."),
-            _quantiles("Records a commit", "obol_commit_records", "short", "How large the batches are."),
-            _quantiles("Rows a commit", "obol_commit_rows", "short", "Changed rows written."),
-            _quantiles("Messages a commit", "obol_commit_messages", "short", "Outbound messages sent."),
-            _quantiles(
-                "Tick delay", "obol_tick_delay_seconds", "s", "From a tick's time to the commit of what it did."
-            ),
+            _quantiles("Commit duration", "obol_commit_duration_seconds", "s", "Of one transaction."),
+            _quantiles("Records per commit", "obol_commit_records", "short", "Records applied in one transaction."),
+            _quantiles("Rows per commit", "obol_commit_rows", "short", "Rows written in one transaction."),
+            _quantiles("Messages per commit", "obol_commit_messages", "short", "Messages written in one transaction."),
+            _quantiles("Tick delay", "obol_tick_delay_seconds", "s", "From a tick's timestamp to its commit."),
             Panel(
-                title="Since the last commit",
+                title="Time since the last commit",
                 queries=(('time() - obol_commit_last_success_timestamp_seconds{job=~"$job"}', "{{instance}}"),),
                 unit="s",
             ),
@@ -201,13 +205,13 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             Panel(
                 title="Redis age",
                 queries=(('obol_redis_age_seconds{job=~"$job"}', "{{instance}}"),),
-                says="How old the read model is.",
+                description="Age of the Redis read model.",
                 unit="s",
             ),
             Panel(
-                title="Processor and memory",
+                title="CPU and memory",
                 queries=(
-                    (f'rate(process_cpu_seconds_total{{job=~"$job"}}[{_RATE}])', "processors {{instance}}"),
+                    (f'rate(process_cpu_seconds_total{{job=~"$job"}}[{_RATE}])', "CPU cores {{instance}}"),
                     ('process_resident_memory_bytes{job=~"$job"} / 2^30', "GiB {{instance}}"),
                 ),
             ),
@@ -217,11 +221,11 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
 
 
 def dashboard() -> Json:
-    """The dashboard, as Grafana imports it."""
+    """Return the dashboard in Grafana's import format."""
     return {
         "title": "Obol",
         "uid": "obol",
-        "description": "Exact billing of GPU clouds: what is billed, what waits, and whether anything is unexplained.",
+        "description": "Billing of GPU clouds: usage, inputs, workers, and alarms.",
         "schemaVersion": 39,
         "version": 1,
         "editable": True,
@@ -256,20 +260,20 @@ def _job_variable() -> Json:
 
 
 def _panels() -> list[Json]:
-    """Rows under one another, panels from the left, wrapped where a row is full."""
-    made: list[Json] = []
+    """Place the panels of each row from left to right, and wrap full rows."""
+    placed: list[Json] = []
     top = 0
     for title, panels in ROWS:
-        made.append({"type": "row", "title": title, "collapsed": False, "gridPos": _place(0, top, _COLUMNS, 1)})
+        placed.append({"type": "row", "title": title, "collapsed": False, "gridPos": _place(0, top, _COLUMNS, 1)})
         top += 1
         left = height = 0
         for panel in panels:
             if left + panel.width > _COLUMNS:
                 top, left = top + height, 0
-            made.append(_panel(panel, left, top))
+            placed.append(_panel(panel, left, top))
             left, height = left + panel.width, panel.height
         top += height
-    return [{"id": number, **panel} for number, panel in enumerate(made, start=1)]
+    return [{"id": number, **panel} for number, panel in enumerate(placed, start=1)]
 
 
 def _panel(panel: Panel, left: int, top: int) -> Json:
@@ -286,7 +290,7 @@ def _panel(panel: Panel, left: int, top: int) -> Json:
     return {
         "type": panel.kind,
         "title": panel.title,
-        "description": panel.says,
+        "description": panel.description,
         "datasource": _SOURCE,
         "gridPos": _place(left, top, panel.width, panel.height),
         "fieldConfig": {"defaults": defaults, "overrides": []},
@@ -301,7 +305,7 @@ def _panel(panel: Panel, left: int, top: int) -> Json:
 def _thresholds(alarm_above: float | None) -> Json:
     steps: list[Json] = [{"color": "green", "value": None}]
     if alarm_above is not None:
-        # Grafana colours from a value on: the least one above.
+        # Grafana colours values from the threshold on, so the threshold is just above the limit.
         steps.append({"color": "red", "value": alarm_above + 0.001})
     return {"mode": "absolute", "steps": steps}
 

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document: the web views, as programs see them."""
+"""The OpenAPI 3.1 document of the web views' JSON."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
     from pydantic.json_schema import JsonSchemaMode
 
-Json = dict[str, Any]
+    from schemas.base import Json
 
 _PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
 _RETRY = {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer"}}}
 _RESPONSES: Json = {
-    "Wrong": {"description": "A parameter can't be read.", "content": _PROBLEM},
-    "Token": {"description": "This worker wants OBOL_HTTP_TOKEN as a bearer token.", "content": _PROBLEM},
-    "Unknown": {"description": "No such row, or it left after the retention (C5).", "content": _PROBLEM},
+    "Wrong": {"description": "A parameter is invalid.", "content": _PROBLEM},
+    "Token": {"description": "This worker requires OBOL_HTTP_TOKEN as a bearer token.", "content": _PROBLEM},
+    "Unknown": {"description": "No such row, or its retention has expired (C5).", "content": _PROBLEM},
     "Later": {
-        "description": "Partitions are restoring or moving: no answer is better than half of one.",
+        "description": "A partition is restoring, or no worker owns it.",
         "headers": _RETRY,
         "content": _PROBLEM,
     },
@@ -50,20 +50,20 @@ _PARAMETERS: Json = {
     "limit": {
         "name": "limit",
         "in": "query",
-        "description": "Items of a page.",
+        "description": "Maximum number of items on a page.",
         "schema": {"type": "integer", "minimum": 1, "maximum": 1_000, "default": 100},
     },
     "cursor": {
         "name": "cursor",
         "in": "query",
-        "description": "The `next` of the page before, unchanged.",
+        "description": "The `next` of the previous page, unchanged.",
         "schema": {"type": "string"},
     },
-    "q": {"name": "q", "in": "query", "description": "The id, or how it begins.", "schema": {"type": "string"}},
+    "q": {"name": "q", "in": "query", "description": "An id or the start of one.", "schema": {"type": "string"}},
     "include_destroyed": {
         "name": "include_destroyed",
         "in": "query",
-        "description": "Also destroyed instances (I11).",
+        "description": "Include destroyed instances (I11).",
         "schema": {"type": "boolean", "default": False},
     },
 }
@@ -76,7 +76,7 @@ LISTS: dict[str, type[views.View]] = {
     "TableList": views.Listed[views.Table],
 }
 
-ANSWERS: dict[str, type[views.View]] = {
+RESPONSE_MODELS: dict[str, type[views.View]] = {
     "/": views.Fleet,
     "/partitions": LISTS["PartitionList"],
     "/orgs": views.OrgList,
@@ -97,23 +97,23 @@ ANSWERS: dict[str, type[views.View]] = {
     "/tables/positions/{partition}": views.OneRow,
     "/tables/{table}/{org}/{id}": views.OneRow,
 }
-"""The model of each path's answer."""
+"""The model of each path's response."""
 
 _SUMMARIES = {
-    "/": "The fleet: all partitions added up.",
-    "/partitions": "Every partition's own numbers.",
-    "/orgs": "Every org, in order of its id.",
-    "/search": "What has an id, in whatever org.",
-    "/prices": "What is known of each profile, and since when.",
-    "/health": "Whether the process is there.",
-    "/ready": "Whether all partitions of this worker have their rows.",
-    "/orgs/{org}": "An org's money, and its rows counted by state.",
+    "/": "The fleet: totals over all partitions.",
+    "/partitions": "The figures of each partition.",
+    "/orgs": "All orgs, ordered by id.",
+    "/search": "Search for an id in all orgs.",
+    "/prices": "The prices of each profile, with their history.",
+    "/health": "Liveness: the process responds.",
+    "/ready": "Readiness: all partitions of this worker are restored.",
+    "/orgs/{org}": "An org's balance, burn and runway, and its rows counted by state.",
     "/orgs/{org}/deployments": "An org's deployments.",
     "/orgs/{org}/deployments/{id}": "A deployment and its replicas.",
-    "/orgs/{org}/replicas/{id}": "A replica and its running windows.",
-    "/orgs/{org}/instances": "An org's instances; destroyed ones only if asked for.",
-    "/orgs/{org}/instances/{id}": "An instance and the windows of its meters.",
-    "/orgs/{org}/windows/{window_id}": "A window and what became of its time.",
+    "/orgs/{org}/replicas/{id}": "A replica and its windows.",
+    "/orgs/{org}/instances": "An org's instances, by default without destroyed ones.",
+    "/orgs/{org}/instances/{id}": "An instance and its windows.",
+    "/orgs/{org}/windows/{window_id}": "A window, and how much of it is billed, pending and forgiven.",
     "/orgs/{org}/explain/{usage_id}": "Why a charge exists, or why a minute was not charged.",
     "/tables/": "Faust's tables, for people.",
     "/tables/{table}/": "A table's rows as they are kept; their form may change.",
@@ -125,18 +125,18 @@ _PAGED = {"/orgs", "/prices", "/orgs/{org}/deployments", "/orgs/{org}/instances"
 
 
 def openapi() -> Json:
-    """The document."""
+    """Return the document."""
     return {
         "openapi": "3.1.0",
         "jsonSchemaDialect": DIALECT,
         "info": {
             "title": "Obol web views",
             "version": version(),
-            "description": f"{DESCRIPTION} Any worker answers for any org. Browsers that prefer text/html get pages.",
+            "description": f"{DESCRIPTION} Any worker can answer for any org. Clients that prefer text/html get pages.",
         },
-        "servers": [{"url": "http://127.0.0.1:6066", "description": "A worker, as OBOL_ADVERTISED_URL names it."}],
+        "servers": [{"url": "http://127.0.0.1:6066", "description": "A worker, at its OBOL_ADVERTISED_URL."}],
         "security": [{}, {"token": []}],
-        "paths": {**{path: {"get": _get(path)} for path in ANSWERS}, "/metrics": {"get": _metrics()}},
+        "paths": {**{path: {"get": _get(path)} for path in RESPONSE_MODELS}, "/metrics": {"get": _metrics()}},
         "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer", "description": "OBOL_HTTP_TOKEN."}},
             "parameters": _PARAMETERS,
@@ -147,7 +147,7 @@ def openapi() -> Json:
 
 
 def _get(path: str) -> Json:
-    name = _name(ANSWERS[path])
+    name = _name(RESPONSE_MODELS[path])
     refs = {"401": "Token"}
     if "{org}" in path or path.startswith("/tables/{") or "{partition}" in path:
         refs |= {"404": "Unknown"}
@@ -175,10 +175,10 @@ def _get(path: str) -> Json:
 def _metrics() -> Json:
     return {
         "operationId": "metrics",
-        "summary": "What Prometheus reads.",
+        "summary": "Metrics for Prometheus.",
         "responses": {
             "200": {
-                "description": "Metrics as text, or as OpenMetrics where `Accept` prefers that.",
+                "description": "Metrics in the text format, or in OpenMetrics if `Accept` prefers it.",
                 "content": {"text/plain": {"schema": {"type": "string"}}},
             },
             "401": {"$ref": "#/components/responses/Token"},
@@ -201,13 +201,13 @@ def _parameters(path: str) -> Sequence[Json]:
     *_, kind, name = ("", *path.split("/"))
     if name.endswith("id}"):
         noun = "row" if "table" in shared else kind.removesuffix("s")
-        says = "A usage id." if kind == "explain" else f"The {noun}'s id, looked up within its org."
+        text = "A usage id." if kind == "explain" else f"The {noun}'s id, looked up within its org."
         schema = {"type": "string"}
-        found.append({"name": name.strip("{}"), "in": "path", "required": True, "description": says, "schema": schema})
+        found.append({"name": name.strip("{}"), "in": "path", "required": True, "description": text, "schema": schema})
     states = {"/orgs/{org}/deployments": DeploymentStatus, "/orgs/{org}/instances": InstanceState}.get(path)
     if states is not None:
         words = {"type": "string", "enum": [state.value for state in states]}
-        found.append({"name": "status", "in": "query", "description": "Only these.", "schema": words})
+        found.append({"name": "status", "in": "query", "description": "Only rows in this state.", "schema": words})
         found.append({"$ref": "#/components/parameters/q"})
     if path == "/search":
         found.append({"$ref": "#/components/parameters/q"})
@@ -223,19 +223,19 @@ def _name(model: type[views.View]) -> str:
 
 
 def _schemas() -> Json:
-    models: list[type[views.View]] = [*dict.fromkeys(ANSWERS.values()), views.Problem]
+    models: list[type[views.View]] = [*dict.fromkeys(RESPONSE_MODELS.values()), views.Problem]
     inputs: list[tuple[Any, JsonSchemaMode]] = [(model, "validation") for model in models]
     _, found = models_json_schema(inputs, ref_template="#/components/schemas/{model}")
     renamed = {listed.__name__: name for name, listed in LISTS.items()}
     schemas: Json = {}
     for given, schema in found["$defs"].items():
-        # Fields may be added, so a client must take those that it does not know.
+        # Clients must accept fields that they do not know, since fields may be added.
         schema.pop("additionalProperties", None)
         schemas[_listed(given, renamed)] = plain(schema, outbound=False)
     return dict(sorted(schemas.items()))
 
 
 def _listed(name: str, renamed: dict[str, str]) -> str:
-    """A list's own name, in place of pydantic's for a model with a parameter."""
-    shapes = {given.replace("[", "_").replace("]", "_"): ours for given, ours in renamed.items()}
-    return shapes.get(name, name)
+    """Return the name of a list, in place of pydantic's name for a generic model."""
+    names = {given.replace("[", "_").replace("]", "_"): new for given, new in renamed.items()}
+    return names.get(name, name)

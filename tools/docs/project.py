@@ -1,20 +1,20 @@
-"""What the project says of itself."""
+"""Version and description from `pyproject.toml`."""
 
 import tomllib
 from functools import lru_cache
-from typing import Any
 
+from schemas.base import Json
 from tools.console import ROOT
 
 
 @lru_cache(maxsize=1)
-def _project() -> dict[str, Any]:
-    project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+def _project() -> Json:
+    project: Json = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return project
 
 
 def version() -> str:
-    """The version that `pyproject.toml` declares."""
+    """Return the version."""
     return str(_project()["version"])
 
 

@@ -1,4 +1,4 @@
-"""The answers of the web views as models, for the OpenAPI document: the contract's fields, and what the views add."""
+"""Models of the web views' responses, for the OpenAPI document: the contract's fields, and those that the views add."""
 
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
@@ -17,17 +17,17 @@ Item = TypeVar("Item")
 
 
 class View(BaseModel):
-    """An answer, or a part of one. Every field without a default is always there, null where nothing is known."""
+    """A response or a part of one. A field without a default is always present; null means unknown or none."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class AsOf(View):
-    """What every answer has."""
+    """The field of every response."""
 
     as_of: Rfc3339 | None = Field(
-        description="The greatest time read in order in that partition, over several the smallest; null before any. "
-        "Figures of open windows are as of then."
+        description="The greatest timestamp that the partition has applied; for several partitions, the smallest of "
+        "these; null before the first record. The figures of open windows are as of this time."
     )
 
 
@@ -35,11 +35,11 @@ class Listed(AsOf, Generic[Item]):
     """A page of a list, oldest first."""
 
     items: list[Item]
-    next: str | None = Field(description="The `cursor` of the next page; null: this is the last.")
+    next: str | None = Field(description="The `cursor` of the next page; null on the last page.")
 
 
 class Place(View):
-    """A record in Kafka; the topic without namespace."""
+    """The position of a record in Kafka; the topic name is without the namespace."""
 
     topic: str
     partition: Count
@@ -48,27 +48,29 @@ class Place(View):
 
 
 class Conservation(View):
-    """Where time stands (B12): running = billed + pending + forgiven − overbilled; what that leaves is unexplained."""
+    """The time of windows (B12): running = billed + pending + forgiven − overbilled, and any difference."""
 
     running_ms: Count = Field(description="Time that the windows were open.")
-    billed_ms: Count = Field(description="Time that usage events were sent for.")
-    pending_ms: Count = Field(description="Time that is still to be billed.")
-    forgiven_ms: Count = Field(description="Time that never will be, as no heartbeat covers it (B6).")
+    billed_ms: Count = Field(description="Time for which usage events were sent.")
+    pending_ms: Count = Field(description="Time that is not billed yet.")
+    forgiven_ms: Count = Field(description="Time that will not be billed, since no heartbeat covers it (B6).")
     overbilled_ms: Count = Field(description="Time billed beyond a window's end (B10).")
-    unexplained_ms: int = Field(description="0, or an alarm.")
+    unexplained_ms: int = Field(description="Difference from conservation; anything but 0 is an alarm.")
 
 
 class Window(Conservation):
-    """A running window: one stretch of a meter (B1, I2), whole."""
+    """A window: one uninterrupted stretch of a meter (B1, I2)."""
 
     window_id: str
     profile: str
     quantity: Count = Field(description="1, or the disk's size in GB.")
     opened_at: Rfc3339
     ended_at: Rfc3339 | None
-    last_health_check: Rfc3339 | None = Field(description="The last heartbeat that counts for it; null: not capped.")
+    last_health_check: Rfc3339 | None = Field(
+        description="The last heartbeat that counts for the window; null: heartbeats do not bound it."
+    )
     billed_until: Rfc3339
-    held: Held | None = Field(description="Why it is not billed at the moment: the first reason that holds (B9).")
+    held: Held | None = Field(description="Why it is not billed now; the first reason that applies (B9).")
     meter: MeterName
     opened_by: Place
     closed_by: Place | None
@@ -100,7 +102,7 @@ class Deployment(View):
     model: str
     serving: Literal["dedicated", "serverless"]
     idle_timeout_s: int | None
-    active_at: Rfc3339 = Field(description="From when on it may idle (P6).")
+    active_at: Rfc3339 = Field(description="Start of the idle timeout (P6).")
     created_at: Rfc3339
     ended_at: Rfc3339 | None
 
@@ -132,9 +134,9 @@ class Instance(View):
     gpus_held: bool
     error_code: str | None
     error_message: str | None
-    allowed_actions: list[Action] = Field(description="What a user may ask for now (I11).")
+    allowed_actions: list[Action] = Field(description="The actions that a user may request now (I11).")
     windows: list[Window] = Field(description="Oldest first.")
-    stop_pending: bool = Field(description="A stop timed out and is asked for again at each tick (I1).")
+    stop_pending: bool = Field(description="A stop timed out, and its order is sent again at each tick (I1).")
     gpu_type: str
     gpu_count: Count
     disk_gb: Count
@@ -142,7 +144,7 @@ class Instance(View):
     mode: str
     image: str
     created_at: Rfc3339
-    entered_at: Rfc3339 = Field(description="When it came into its state.")
+    entered_at: Rfc3339 = Field(description="When it entered its state.")
     ended_at: Rfc3339 | None
 
 
@@ -151,31 +153,37 @@ class OneInstance(Instance, AsOf):
 
 
 class Org(AsOf):
-    """`/orgs/{org}`: its money and how long it lasts, and all its rows counted by state."""
+    """`/orgs/{org}`."""
 
     org_id: str
-    balance: Money | None = Field(description="As Croesus last said; null: never heard, which counts as 0 (I6).")
+    balance: Money | None = Field(
+        description="The last balance from Croesus; null: none received, which counts as 0 (I6)."
+    )
     suspended: bool
-    burn_per_hour: Money = Field(description="What its running things cost (I6).")
-    runway_s: Count | None = Field(description="How long the balance lasts, rounded down; null without burn.")
+    burn_per_hour: Money = Field(description="Cost per hour of all that runs (I6).")
+    runway_s: Count | None = Field(description="How long the balance lasts, rounded down; null if nothing burns.")
     deployments: dict[DeploymentStatus, Count]
     replicas: dict[ReplicaStatus, Count]
     instances: dict[InstanceState, Count]
     conservation: Conservation
-    empty_since: Rfc3339 | None = Field(description="Since when the balance is at or below 0 without a break (I8).")
-    auto_stop_at: Rfc3339 | None = Field(description="When running instances would be stopped at this burn (I7).")
-    auto_destroy_at: Rfc3339 | None = Field(description="When stopped ones would be destroyed at this burn (I8).")
+    empty_since: Rfc3339 | None = Field(
+        description="Since when the balance has been 0 or less without interruption (I8)."
+    )
+    auto_stop_at: Rfc3339 | None = Field(description="When running instances will be stopped at the present burn (I7).")
+    auto_destroy_at: Rfc3339 | None = Field(
+        description="When stopped instances will be destroyed at the present burn (I8)."
+    )
 
 
 class Heartbeat(View):
-    """The heartbeat that bounds a window."""
+    """The last heartbeat of a window."""
 
     at: Rfc3339
-    bounds_until: Rfc3339 = Field(description="90 s later (B3).")
+    bounds_until: Rfc3339 = Field(description="The window may be billed up to here, 90 s later (B3).")
 
 
 class KnownPrice(View):
-    """The price that held at a time."""
+    """The price that applied at a time."""
 
     price: Money
     currency: str
@@ -189,12 +197,12 @@ class Explanation(AsOf):
     """`/orgs/{org}/explain/{usage_id}`: why a charge exists, or why a minute was not charged."""
 
     usage_id: str
-    event_id: str | None = Field(description="The usage event that holds this time; null: there is none.")
+    event_id: str | None = Field(description="The usage event that includes this time; null: none.")
     org_id: str
     charged: bool
     reason: Literal["forgiven", "held", "paused", "not_due", "not_running", "serverless"] | None
     held: Held | None
-    detail: str = Field(description="The whole reason in a sentence, with its rule.")
+    detail: str = Field(description="The reason in a sentence, with the rule.")
     interval_start: Rfc3339
     interval_end: Rfc3339
     duration_ms: Count
@@ -202,8 +210,8 @@ class Explanation(AsOf):
     opened_by: Place | None
     closed_by: Place | None
     last_heartbeat: Heartbeat | None
-    usage: Place | None = Field(description="Where the usage event stands; null: not found in time.")
-    sent_by: Place | None = Field(description="The tick or the change that sent it.")
+    usage: Place | None = Field(description="Position of the usage event; null: not found in time.")
+    sent_by: Place | None = Field(description="The record that caused the usage event.")
     profile: str | None
     quantity: Count | None
     price: KnownPrice | None
@@ -222,11 +230,11 @@ class ProfilePrice(PriceSince):
     profile: str
     currency: str
     unit: str
-    history: list[PriceSince] = Field(description="Oldest first, this one last; at most 20.")
+    history: list[PriceSince] = Field(description="At most 20, oldest first, including this one.")
 
 
 class RestoreProgress(View):
-    """How far a partition's rows are back."""
+    """The progress of a partition's restore."""
 
     partition: Count
     state: Literal["ready", "restoring"]
@@ -235,33 +243,35 @@ class RestoreProgress(View):
 
 
 class Health(AsOf):
-    """`/health`: the process is there and its loop turns."""
+    """`/health`: the process responds."""
 
     status: Literal["ok"]
 
 
 class Ready(AsOf):
-    """`/ready`: whether all partitions assigned to this worker have their rows."""
+    """`/ready`: whether all partitions assigned to this worker are restored."""
 
     ready: bool
     partitions: list[RestoreProgress]
 
 
 class PartitionHead(View):
-    """A partition where nobody answers for it has no figures."""
+    """A partition. It has no figures if its owner does not respond."""
 
     partition: Count
-    owner: str | None = Field(description="The worker that has it; null: nobody is known to.")
+    owner: str | None = Field(description="URL of the partition owner; null: unknown.")
     state: Literal["ready", "restoring", "unknown"]
     as_of: Rfc3339 | None
-    lag_records: Count | None = Field(None, description="Records that wait in its inbound topics.")
-    lag_ms: Count | None = Field(None, description="How far its time is behind the newest record that waits.")
+    lag_records: Count | None = Field(None, description="Records of its inputs that are not applied yet.")
+    lag_ms: Count | None = Field(
+        None, description="How far its time is behind the newest record that is not applied yet."
+    )
     restored_rows: Count | None = None
     restore_total: Count | None = None
 
 
 class PartitionInFleet(PartitionHead):
-    """A partition as the fleet lists it."""
+    """A partition in the view of the fleet."""
 
     running_replicas: Count | None = None
     usage_per_minute: Count | None = None
@@ -276,21 +286,21 @@ class Unexplained(View):
 
 
 class WindowCounts(View):
-    """Windows that are not done."""
+    """Counts of unfinished windows."""
 
     open: Count
-    unfinished: Count = Field(description="Open ones, and closed ones with something left to bill.")
+    unfinished: Count = Field(description="Open windows, and closed windows with time left to bill.")
     paused: Count = Field(description="Without heartbeats (B7).")
     held: dict[Held, Count]
 
 
 class Figures(View):
-    """Rows and windows, counted and added up."""
+    """Counts and totals of rows and windows."""
 
     orgs: Count
     suspended_orgs: Count
     running_replicas: Count
-    usage_per_minute: Count = Field(description="Windows that send a usage event a minute.")
+    usage_per_minute: Count = Field(description="Windows that send a usage event per minute.")
     deployments: dict[DeploymentStatus, Count]
     replicas: dict[ReplicaStatus, Count]
     instances: dict[InstanceState, Count]
@@ -302,19 +312,19 @@ class Figures(View):
 
 
 class ReadModelAge(View):
-    """That an answer came from the Redis read model."""
+    """The age of the Redis read model from which a response was made."""
 
-    age_ms: Count = Field(description="How long ago the oldest of it was written.")
+    age_ms: Count = Field(description="Age of its oldest partition.")
 
 
 class FromReadModel(AsOf):
-    """An answer over all partitions."""
+    """A response about all partitions."""
 
-    read_model: ReadModelAge | None = Field(description="null: from the workers' own tables.")
+    read_model: ReadModelAge | None = Field(description="null: from the workers' tables.")
 
 
 class Head(View):
-    """A partition that was looked at."""
+    """A partition that was read for a response."""
 
     partition: Count
     state: Literal["ready", "restoring"]
@@ -322,19 +332,19 @@ class Head(View):
 
 
 class OrgInList(View):
-    """An org as lists have it."""
+    """An org in a list."""
 
     org_id: str
     balance: Money | None
     suspended: bool
     running_replicas: Count
-    instances: Count = Field(description="Those that are not destroyed (I5).")
+    instances: Count = Field(description="Instances that are not destroyed (I5).")
 
 
 class OrgList(Listed[OrgInList], FromReadModel):
-    """`/orgs`: every org, in order of its id."""
+    """`/orgs`: all orgs, ordered by id."""
 
-    heads: list[Head] | None = Field(None, description="The partitions that were looked at.")
+    heads: list[Head] | None = Field(None, description="The partitions that were read.")
 
 
 class KeptRow(View):
@@ -368,24 +378,24 @@ class Table(View):
 
 
 class Found(View):
-    """Something with that id."""
+    """A row with that id."""
 
     kind: Literal["org", "deployment", "replica", "instance", "window"]
     org_id: str
     id: str
     state: str | None
-    path: str = Field(description="Where its view is.")
+    path: str = Field(description="Path of its view.")
 
 
 class SearchResult(Listed[Found], FromReadModel):
-    """`/search?q=`: what has that id in whatever org; at most 50."""
+    """`/search?q=`: at most 50 rows of any org."""
 
     q: str
-    heads: list[Head] | None = Field(None, description="The partitions that were looked at.")
+    heads: list[Head] | None = Field(None, description="The partitions that were read.")
 
 
 class Fleet(Figures, FromReadModel):
-    """`/`: all partitions added up."""
+    """`/`: totals over all partitions."""
 
     complete: Literal[True]
     currency: str
@@ -394,16 +404,16 @@ class Fleet(Figures, FromReadModel):
 
 
 class PartitionFigures(PartitionHead, Figures):
-    """A partition's own numbers."""
+    """The figures of one partition."""
 
 
 class Problem(AsOf):
-    """What went wrong (RFC 9457). A 503 also has what is known of the fleet or of the partitions."""
+    """An error (RFC 9457). A 503 also has what is known about the fleet or the partitions."""
 
     model_config = ConfigDict(extra="allow")
 
     type: str
     title: str
     status: int
-    detail: str = Field(description="What is wrong and how to mend it.")
-    instance: str = Field(description="The path that was asked for.")
+    detail: str = Field(description="The error and the fix.")
+    instance: str = Field(description="The requested path.")

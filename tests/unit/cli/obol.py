@@ -1,4 +1,4 @@
-"""The command line as a test calls it."""
+"""Run commands of `obol` in the test's process."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from streams.cli import run
 
 
-class Said(NamedTuple):
-    """What a command answered."""
+class CommandOutput(NamedTuple):
+    """A command's exit code, stdout and stderr."""
 
     code: int
     out: str
@@ -20,16 +20,16 @@ class Said(NamedTuple):
 
 
 class _Stdin:
-    """Standard input with these bytes."""
+    """A stdin with these bytes."""
 
     def __init__(self, content: bytes) -> None:
         self.buffer = io.BytesIO(content)
 
 
-def obol(capsys: pytest.CaptureFixture[str], *arguments: str, stdin: bytes = b"") -> Said:
-    """Run one command in this process."""
+def obol(capsys: pytest.CaptureFixture[str], *arguments: str, stdin: bytes = b"") -> CommandOutput:
+    """Run one command."""
     capsys.readouterr()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdin", _Stdin(stdin))
         code = run(list(arguments))
-    return Said(code, *capsys.readouterr())
+    return CommandOutput(code, *capsys.readouterr())

@@ -1,4 +1,4 @@
-"""Ctrl-C ends a command, whatever the libraries under it make of it."""
+"""Ctrl-C ends a command, even if a library swallows the cancellation."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ from tools.console import ROOT
 
 DEADLINE_S = 60
 
-LETS_GO = """
+CLEANS_UP = """
     try:
         await asyncio.Event().wait()
     finally:
-        print("let go", flush=True)
+        print("cleaned up", flush=True)
 """
-LOSES_IT = """
+SWALLOWS_CANCELLATION = """
     while True:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            print("lost", flush=True)
+            print("swallowed", flush=True)
 """
-NEVER_LETS_GO = """
+NEVER_RETURNS = """
     try:
         await asyncio.Event().wait()
     finally:
-        print("letting go", flush=True)
+        print("cleaning up", flush=True)
         await asyncio.Event().wait()
 """
 
 
-def command(body: str, leave_within_s: float) -> subprocess.Popen[str]:
-    """A process that carries out `body`, and has said that it has begun to."""
+def command(body: str, cancel_timeout_s: float) -> subprocess.Popen[str]:
+    """Start a process that runs `body`, and wait until it has started."""
     program = dedent(f"""
         import asyncio, sys
         from streams.cli import interrupt
 
-        interrupt.LEAVE_WITHIN_S = {leave_within_s}
+        interrupt.CANCEL_TIMEOUT_S = {cancel_timeout_s}
 
         async def work():
-            print("at work", flush=True)
+            print("started", flush=True)
         {{body}}
 
         try:
@@ -57,40 +57,40 @@ def command(body: str, leave_within_s: float) -> subprocess.Popen[str]:
     """).replace("{body}", body)
     process = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
-    assert process.stdout.readline() == "at work\n"
+    assert process.stdout.readline() == "started\n"
     return process
 
 
-def said(process: subprocess.Popen[str]) -> str:
-    """What it said until its end, which Ctrl-C has brought about."""
+def remaining_output(process: subprocess.Popen[str]) -> str:
+    """Return the rest of stdout, and check that the process exits as interrupted."""
     out, _ = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == EXIT_INTERRUPTED
     return out
 
 
-def test_what_is_interrupted_lets_go() -> None:
-    process = command(LETS_GO, leave_within_s=DEADLINE_S)
+def test_ctrl_c_cancels_the_command() -> None:
+    process = command(CLEANS_UP, cancel_timeout_s=DEADLINE_S)
     process.send_signal(signal.SIGINT)
-    assert said(process) == "let go\n"
+    assert remaining_output(process) == "cleaned up\n"
 
 
-@pytest.mark.parametrize(("body", "says"), [(LOSES_IT, "lost\n"), (NEVER_LETS_GO, "letting go\n")])
-def test_what_does_not_end_is_left(body: str, says: str) -> None:
-    process = command(body, leave_within_s=0.1)
+@pytest.mark.parametrize(("body", "output"), [(SWALLOWS_CANCELLATION, "swallowed\n"), (NEVER_RETURNS, "cleaning up\n")])
+def test_the_process_exits_after_the_timeout(body: str, output: str) -> None:
+    process = command(body, cancel_timeout_s=0.1)
     process.send_signal(signal.SIGINT)
-    assert said(process) == says
+    assert remaining_output(process) == output
 
 
-def test_a_second_time_it_is_left_at_once() -> None:
-    process = command(NEVER_LETS_GO, leave_within_s=DEADLINE_S)
+def test_a_second_ctrl_c_exits_at_once() -> None:
+    process = command(NEVER_RETURNS, cancel_timeout_s=DEADLINE_S)
     process.send_signal(signal.SIGINT)
     assert process.stdout is not None
-    assert process.stdout.readline() == "letting go\n"
+    assert process.stdout.readline() == "cleaning up\n"
     process.send_signal(signal.SIGINT)
-    assert said(process) == ""
+    assert remaining_output(process) == ""
 
 
-def test_what_is_not_interrupted_gives_its_result() -> None:
+def test_an_uninterrupted_command_returns_its_result() -> None:
     async def work() -> str:
         await asyncio.sleep(0)
         return "done"
@@ -102,7 +102,7 @@ async def test_it_works_in_another_thread_too() -> None:
     assert await asyncio.to_thread(run_until_interrupted, asyncio.sleep(0, "done")) == "done"
 
 
-def test_a_cancellation_that_nobody_asked_for_stays_one() -> None:
+def test_another_cancellation_is_not_an_interrupt() -> None:
     async def work() -> None:
         raise asyncio.CancelledError
 

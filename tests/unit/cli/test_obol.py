@@ -1,4 +1,4 @@
-"""What every command does alike: help, usage errors, exit codes, a closed pipe, completion."""
+"""What all commands have in common: help, usage errors, exit codes, a closed pipe, completion."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ COMMANDS = [
 
 @pytest.mark.parametrize("command", ["", *GROUPS, *COMMANDS])
 def test_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    said = obol(capsys, *command.split(), "--help")
-    assert (said.code, said.err) == (0, "")
-    assert said.out.startswith(f"Usage: obol {command}".strip())
+    output = obol(capsys, *command.split(), "--help")
+    assert (output.code, output.err) == (0, "")
+    assert output.out.startswith(f"Usage: obol {command}".strip())
 
 
 @pytest.mark.parametrize("command", ["", *GROUPS])
-def test_a_group_alone_says_what_is_in_it(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    said = obol(capsys, *command.split())
-    assert (said.code, said.err) == (0, "")
-    assert "Commands:" in said.out
+def test_a_group_without_a_command_prints_its_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    output = obol(capsys, *command.split())
+    assert (output.code, output.err) == (0, "")
+    assert "Commands:" in output.out
 
 
 @pytest.mark.parametrize(
@@ -54,49 +54,49 @@ def test_a_group_alone_says_what_is_in_it(command: str, capsys: pytest.CaptureFi
         ("send command fly", "No such command 'fly'; see `obol send command --help`"),
         ("send heartbeat --speed 3", "No such option: --speed"),
         ("send command create_deployment --gpu-count many", "--gpu-count"),
-        ("send command create_deployment --org acme", "--deployment: is needed"),
+        ("send command create_deployment --org acme", "--deployment: is required"),
         ("send command create_deployment --gpu-count 17", "--gpu-count: input should be less than or equal to 16"),
         ("send progress --org acme --replica r --status UP", "UP"),
         ("send heartbeat --json {} --org acme", "--json is the whole value"),
         ("send command --json {} stop_instance", "--json is the whole value"),
-        ("send price --profile disk --price 1 --remove", "--remove takes the --profile"),
+        ("send price --profile disk --price 1 --remove", "--remove takes only --profile"),
         ("send tick --at soon", "OBOL_TIMESTAMPS"),
-        ("tail usage --since soon", "is no time"),
-        ("dead replay", "say --all"),
-        ("dead replay --reason bad", "is none of too_large"),
-        ("dead list --topic croesus.usage", "is none of croesus.prices"),
+        ("tail usage --since soon", "is not a time"),
+        ("dead replay", "use --all"),
+        ("dead replay --reason bad", "is not one of too_large"),
+        ("dead list --topic croesus.usage", "is not one of croesus.prices"),
         ("show org", "Missing argument"),
     ],
 )
-def test_wrong_usage_is_told_in_one_line(command: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    said = obol(capsys, *command.split())
-    assert (said.code, said.out) == (2, "")
-    assert said.err.startswith("error: ")
-    assert said.err.count("\n") == 1
-    assert words in said.err
+def test_wrong_usage_is_one_line(command: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    output = obol(capsys, *command.split())
+    assert (output.code, output.out) == (2, "")
+    assert output.err.startswith("error: ")
+    assert output.err.count("\n") == 1
+    assert words in output.err
 
 
-def test_a_wrong_setting_is_told_as_the_worker_tells_it(
+def test_a_wrong_setting_is_the_workers_message(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OBOL_PARTITIONS", "many")
-    said = obol(capsys, "topics", "list")
-    assert (said.code, said.out) == (2, "")
-    assert said.err == "error: OBOL_PARTITIONS is 'many'; set it to a whole number from 1 to 1000\n"
+    output = obol(capsys, "topics", "list")
+    assert (output.code, output.out) == (2, "")
+    assert output.err == "error: OBOL_PARTITIONS is 'many'; set it to a whole number from 1 to 1000\n"
 
 
 def test_no_broker(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
     for command in ("topics list", "tail usage --no-follow", "send heartbeat --org a --replica r", "dead list"):
-        said = obol(capsys, *command.split())
-        assert (said.code, said.out) == (1, "")
-        assert said.err.startswith("error: no broker answers at 127.0.0.1:1: ")
-        assert said.err.count("\n") == 1
+        output = obol(capsys, *command.split())
+        assert (output.code, output.out) == (1, "")
+        assert output.err.startswith("error: no broker answers at 127.0.0.1:1: ")
+        assert output.err.count("\n") == 1
 
 
 @pytest.fixture
 def process() -> Iterator[subprocess.Popen[bytes]]:
-    """The help of a command, as a process whose output nobody has read yet."""
+    """A process that prints help, with its output not read yet."""
     with subprocess.Popen(
         [sys.executable, "-m", "streams.cli", "send", "--help"],
         cwd=ROOT,
@@ -107,7 +107,7 @@ def process() -> Iterator[subprocess.Popen[bytes]]:
         running.kill()
 
 
-def test_python_m_is_the_same_as_obol(process: subprocess.Popen[bytes]) -> None:
+def test_python_m_is_equivalent(process: subprocess.Popen[bytes]) -> None:
     out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, b"")
     assert out.startswith(b"Usage: obol send")
@@ -142,12 +142,12 @@ def test_the_page_has_an_example_of_every_command() -> None:
 
 
 @pytest.mark.parametrize("example", examples())
-def test_every_example_is_understood(
+def test_every_example_parses(
     example: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Nobody answers there, so what was understood fails at that, and not before.
+    # Nothing listens there, so an example that parses fails to connect.
     monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
     monkeypatch.setenv("OBOL_ADVERTISED_URL", "http://127.0.0.1:1")
-    said = obol(capsys, *example.split())
-    assert "answers at" in said.err
-    assert said.code in {1, 3}
+    output = obol(capsys, *example.split())
+    assert "answers at" in output.err
+    assert output.code in {1, 3}

@@ -14,7 +14,7 @@ from topics.catalogue import TOPICS
 
 DOCUMENT: dict[str, Any] = json.loads((ROOT / "docs/asyncapi.json").read_text(encoding="utf-8"))
 
-# The contract's tables, written by hand: what each channel carries.
+# The messages of each channel, written by hand from the contract.
 MESSAGES = {
     "croesus.prices": {"Price"},
     "croesus.accounts": {"BalanceUpdated", "OrgSuspended", "OrgReinstated"},
@@ -41,7 +41,7 @@ MESSAGES = {
 IN = tuple(MESSAGES)[:8]
 
 
-def test_it_holds_the_official_schema() -> None:
+def test_the_document_matches_the_official_schema() -> None:
     schema = official_schema(
         "@asyncapi/specs",
         "6.11.1",
@@ -57,7 +57,7 @@ def test_every_topic_is_a_channel_with_its_messages() -> None:
     assert all(channel["address"] == name for name, channel in DOCUMENT["channels"].items())
 
 
-def test_obol_receives_what_is_inbound_and_sends_the_rest() -> None:
+def test_obol_receives_inputs_and_sends_outputs() -> None:
     actions = {
         operation["channel"]["$ref"].removeprefix("#/channels/"): operation["action"]
         for operation in DOCUMENT["operations"].values()
@@ -70,7 +70,7 @@ def test_ranks_are_the_contracts() -> None:
     assert ranks == {name: IN.index(name) if name in IN else None for name in MESSAGES}
 
 
-def test_kept_as_the_catalogue_says() -> None:
+def test_retention_is_the_catalogues() -> None:
     for name, channel in DOCUMENT["channels"].items():
         config = channel["bindings"]["kafka"]["topicConfiguration"]
         assert config["cleanup.policy"] == ["delete"]

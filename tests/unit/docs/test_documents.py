@@ -1,4 +1,4 @@
-"""What is checked in is what the code says, and the dashboard shows what there is."""
+"""The generated documents are up to date, and the dashboard uses existing metrics."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 DASHBOARD: dict[str, Any] = json.loads((ROOT / "grafana-dashboard.json").read_text(encoding="utf-8"))
 
 
-def test_nothing_is_stale() -> None:
+def test_no_document_is_stale() -> None:
     assert stale() == [], "run `make docs`"
 
 
-def test_the_same_code_makes_the_same_bytes() -> None:
+def test_generation_is_deterministic() -> None:
     assert documents() == documents()
 
 
-def test_a_change_is_seen_and_brought_up_to_date(tmp_path: Path) -> None:
+def test_stale_documents_are_found_and_written(tmp_path: Path) -> None:
     write(tmp_path)
     assert stale(tmp_path) == []
     (tmp_path / "docs/openapi.json").write_text("{}")
@@ -41,7 +41,7 @@ def test_a_change_is_seen_and_brought_up_to_date(tmp_path: Path) -> None:
 
 
 def known_series() -> set[str]:
-    """Every name that a query may use."""
+    """Return every name that a query may use."""
     source = Source(World(partitions=1))
     registry = Metrics(source, Censuses(source), redis_age_s=lambda: None).registry
     suffixes = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "info": ("_info",), "gauge": ("",)}
@@ -57,7 +57,7 @@ def test_every_metric_in_the_dashboard_exists() -> None:
     assert used <= known_series()
 
 
-def test_every_metric_of_ours_is_in_the_dashboard() -> None:
+def test_every_obol_metric_is_in_the_dashboard() -> None:
     used = " ".join(queries()) + json.dumps(DASHBOARD["templating"])
     own = {name for name in known_series() if name.startswith("obol_")}
     unused = {name for name in own if name not in used and not name.endswith(("_sum", "_count"))}
@@ -73,7 +73,7 @@ def test_labels_in_the_dashboard_exist() -> None:
             assert set(used) <= labels, target
 
 
-def test_panels_lie_beside_one_another() -> None:
+def test_panels_do_not_overlap() -> None:
     taken: set[tuple[int, int]] = set()
     for panel in DASHBOARD["panels"]:
         place = panel["gridPos"]

@@ -1,4 +1,4 @@
-"""The JSON Schemas say of a value what the codec says of it."""
+"""The JSON Schemas accept the same values as the codec."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PROGRESS = {"event_id": "e1", "org_id": "acme", "replica_id": "chat-r1", "status
 BALANCE = {"type": "balance_updated", "event_id": "e1", "org_id": "acme", "balance": "-12.50"}
 PRICE = {"profile": "disk", "price": "0.1", "currency": "JPY"}
 
-# (topic, value, whether the contract lets it in)
+# (topic, value, whether the contract accepts it)
 VALUES: list[tuple[str, Any, bool]] = [
     ("user.commands", COMMAND, True),
     ("user.commands", {**COMMAND, "unheard_of": [1]}, True),
@@ -96,7 +96,7 @@ def schema_of(topic: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("topic", TOPICS)
-def test_each_is_a_schema(topic: str) -> None:
+def test_each_schema_is_valid(topic: str) -> None:
     jsonschema.Draft202012Validator.check_schema(schema_of(topic))
 
 
@@ -106,7 +106,7 @@ def test_schema_and_codec_agree_with_the_contract(topic: str, value: Any, good: 
     assert isinstance(decode(TOPICS[topic], json.dumps(value).encode()), Rejected) is not good
 
 
-def test_what_obol_writes_holds_its_schema_and_has_no_null() -> None:
+def test_outputs_match_their_schema_and_have_no_null() -> None:
     event = Usage(
         id="i1:disk:1970-01-01T00:01:00.000Z",
         type="instance_disk_stopped",
@@ -126,7 +126,7 @@ def test_what_obol_writes_holds_its_schema_and_has_no_null() -> None:
     assert not validator.is_valid({**value, "interval_end": "1970-01-01T00:01:30Z"})
 
 
-def test_a_change_writes_from_and_not_pythons_name_for_it() -> None:
+def test_a_change_has_the_field_from() -> None:
     properties = schema_of("lifecycle.changes")["properties"]
     assert "from" in properties
     assert "from_" not in properties

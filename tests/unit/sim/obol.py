@@ -1,4 +1,4 @@
-"""Obol without a broker, for stand-ins to speak to: the pure rules over one book, and its views."""
+"""Obol without a broker, for tests of the stand-ins: the rules over one partition, and its views."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from schemas.prices import Price, PriceRemoved
 from sim.records import CURRENCY, Record
-from sim.stage import Heard
+from sim.stage import Output
 from streams.billing.prices import PriceRecord, Prices
 from streams.billing.usage import encode_usage
 from streams.billing.windows import Origin
@@ -22,7 +22,7 @@ WEEK_MS = 7 * 24 * 3_600_000
 
 
 class Platform:
-    """Takes records in order of time, all orgs in one partition; hands out what Obol would send for each."""
+    """Applies records in order of time, with all orgs in one partition, and yields Obol's outputs."""
 
     def __init__(self) -> None:
         self.prices = Prices()
@@ -32,8 +32,8 @@ class Platform:
         self.counts: Counter[tuple[str, str]] = Counter()
         self._offset = 0
 
-    def apply(self, record: Record) -> Iterator[Heard]:
-        """Apply one record; only partition 0's ticks count, as there is but one book."""
+    def apply(self, record: Record) -> Iterator[Output]:
+        """Apply one record. Of the ticks, only those of partition 0 are applied."""
         self._offset += 1
         if record.topic == catalogue.PRICES.name:
             self._price(record)
@@ -50,12 +50,12 @@ class Platform:
             self.dead.append(dead)
         self.counts.update(decision.counts)
         for charge in decision.charges:
-            yield Heard(
+            yield Output(
                 catalogue.USAGE.name, charge.timestamp, encode_usage(charge.window, charge.start_ms, charge.end_ms)
             )
         for output in decision.outputs:
             value = output.message if isinstance(output.message, bytes) else codec.encode(output.message)
-            yield Heard(output.topic, output.timestamp, value)
+            yield Output(output.topic, output.timestamp, value)
 
     def _price(self, record: Record) -> None:
         key = None if record.key is None else record.key.encode()
@@ -69,7 +69,7 @@ class Platform:
 
 
 class PlatformViews:
-    """The contract's views of a `Platform`, for what the demo reads of them."""
+    """The views of a `Platform` that the demo reads."""
 
     def __init__(self, platform: Platform, as_of: int) -> None:
         self._book = platform.accountant.store

@@ -1,4 +1,4 @@
-"""The stand-in Croesus: what it books, drops and refuses, and what it costs."""
+"""The stand-in Croesus: booking, duplicates, refusals and amounts."""
 
 from decimal import Decimal
 from typing import Any
@@ -55,11 +55,11 @@ def test_disk_is_priced_per_gb() -> None:
     assert books.accounts["aurora"].amount == Decimal("0.050000")
 
 
-def test_amounts_that_never_end_add_up_exactly() -> None:
+def test_repeating_decimals_add_up_exactly() -> None:
     books = croesus("1")
     for n in range(60):
         books.receive(usage(id=f"chat-r1:{n}"))
-    # One sixtieth of 1 has no end in decimals; sixty of them are 1.
+    # One sixtieth of 1 is a repeating decimal; sixty of them are 1.
     assert books.accounts["aurora"].amount == Decimal("1.000000")
 
 
@@ -110,14 +110,14 @@ def test_a_minute_without_a_price_costs_the_next_one() -> None:
     assert books.accounts["aurora"].amount == Decimal("2.000000")
 
 
-def test_at_one_ms_the_later_price_holds() -> None:
+def test_at_equal_timestamps_the_later_price_applies() -> None:
     books = croesus("60")
     books.set_price(NOON - MINUTE, "dedicated.h100.1x", "180")
     books.receive(usage())
     assert books.accounts["aurora"].amount == Decimal("3.000000")
 
 
-def test_balances_are_stated_once_for_each_change_with_a_rising_sequence() -> None:
+def test_each_change_of_a_balance_is_published_once_with_a_higher_sequence() -> None:
     books = croesus()
     opening = books.pay_in(NOON, "aurora", "100")
     assert list(books.statements(NOON + 1)) == []
@@ -130,7 +130,7 @@ def test_balances_are_stated_once_for_each_change_with_a_rising_sequence() -> No
     assert statement.timestamp_ms == NOON + MINUTE
 
 
-def test_a_balance_may_go_below_zero_and_be_nothing() -> None:
+def test_a_balance_may_be_zero_or_negative() -> None:
     books = croesus()
     books.pay_in(NOON, "aurora", "7")
     books.receive(usage())
@@ -139,15 +139,15 @@ def test_a_balance_may_go_below_zero_and_be_nothing() -> None:
     assert decode(ACCOUNTS, next(books.statements(NOON + 2)).value).balance == "-7.000000"
 
 
-def test_who_has_run_dry_is_suspended_then_pays_and_is_reinstated() -> None:
+def test_an_org_without_balance_is_suspended_then_pays_and_is_reinstated() -> None:
     books = croesus()
     books.pay_in(NOON, "aurora", "7")
     dunning = Dunning(books, top_up="50", top_up_after_ms=20 * MINUTE, suspend_after_ms=10 * MINUTE)
-    assert list(dunning.judge(NOON)) == []
+    assert list(dunning.due(NOON)) == []
     books.receive(usage())
 
     def due(minutes: int) -> list[str]:
-        return [decode(ACCOUNTS, record.value).type for record in dunning.judge(NOON + minutes * MINUTE)]
+        return [decode(ACCOUNTS, record.value).type for record in dunning.due(NOON + minutes * MINUTE)]
 
     assert due(1) == []
     assert due(10) == []

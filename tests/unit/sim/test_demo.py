@@ -1,4 +1,4 @@
-"""The demo's two hours, against Obol's rules without a broker: every story comes about, every figure adds up."""
+"""The demo's script against Obol's rules without a broker: every story occurs, and every figure adds up."""
 
 import re
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from rich.console import Console
 
 from sim import show, stories
 from sim.audit import audit
-from sim.cast import Cast
 from sim.records import tick
-from sim.stage import Heard, Stage
+from sim.script import Script
+from sim.stage import Output, Stage
 from sim.stories import Evidence, Story
 from tests.unit.sim.obol import Platform, PlatformViews
 
@@ -22,32 +22,34 @@ MINUTE = 60_000
 
 @dataclass
 class Played:
-    cast: Cast
+    script: Script
     stage: Stage
     obol: Platform
     views: PlatformViews
 
-    def story(self, teller: stories.Teller) -> Story:
-        return teller(Evidence(self.stage, self.views))
+    def story(self, builder: stories.StoryBuilder) -> Story:
+        return builder(Evidence(self.stage, self.views))
 
-    def text(self, teller: stories.Teller) -> str:
-        return "\n".join(self.story(teller).lines)
+    def text(self, builder: stories.StoryBuilder) -> str:
+        return "\n".join(self.story(builder).lines)
 
 
 def play(seed: int) -> Played:
-    cast = Cast(seed, START)
-    stage = Stage(seed, cast.user_lives(), cast.cues(), cast.execlet_casting(), cast.host_casting())
+    script = Script(seed, START)
+    stage = Stage(
+        seed, script.user_actors(), script.croesus_actions(), script.execlet_behavior(), script.host_behavior()
+    )
     obol = Platform()
     last = 0
-    for tick_ms in range(START + 2_000, cast.end_ms + 2_001, MINUTE):
-        heard: list[Heard] = []
+    for tick_ms in range(START + 2_000, script.end_ms + 2_001, MINUTE):
+        outputs: list[Output] = []
         for record in stage.until(tick_ms + 1):
             assert record.timestamp_ms >= last
             last = record.timestamp_ms
-            heard += obol.apply(record)
-        heard += obol.apply(tick(tick_ms, 0))
-        stage.hear(heard, tick_ms)
-    return Played(cast, stage, obol, PlatformViews(obol, tick_ms))
+            outputs += obol.apply(record)
+        outputs += obol.apply(tick(tick_ms, 0))
+        stage.receive(outputs, tick_ms)
+    return Played(script, stage, obol, PlatformViews(obol, tick_ms))
 
 
 @pytest.fixture(scope="module")
@@ -56,26 +58,26 @@ def played() -> Played:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 7])
-def test_all_stories_come_about_and_all_figures_add_up(seed: int) -> None:
+def test_all_stories_occur_and_all_figures_add_up(seed: int) -> None:
     one = play(seed)
     assert one.obol.dead == []
     assert one.obol.rejected == []
-    found = audit(one.cast.orgs, one.views, one.stage)
+    found = audit(one.script.orgs, one.views, one.stage)
     assert found.problems == []
     assert found.total.unexplained_ms == 0
     assert found.total.windows > 50
-    titles = [one.story(teller).title for teller in stories.TELLERS]
+    titles = [one.story(builder).title for builder in stories.STORIES]
     assert len(set(titles)) == 12
 
 
-def test_the_same_seed_plays_the_same() -> None:
+def test_the_demo_is_deterministic() -> None:
     first, second = play(3), play(3)
     assert first.stage.memory == second.stage.memory
 
 
 def test_the_dead_node(played: Played) -> None:
     text = played.text(stories.dead_node)
-    # Healthy for 90 min, silent after 30 of them; the last heartbeat is up to 30 s before, and 90 s are granted.
+    # Healthy for 90 min, silent after 30 min. The last heartbeat is up to 30 s earlier, and 90 s after it are billed.
     billed = re.search(r"(\d+) events, 31 min (\d+\.\d+) s", text) or re.search(r"(\d+) events, 30 min 59", text)
     assert billed is not None
     assert int(billed[1]) in {31, 32, 33}
@@ -84,14 +86,14 @@ def test_the_dead_node(played: Played) -> None:
 
 
 def test_the_pause(played: Played) -> None:
-    # Silent from minute 25 after "healthy" for 22 min 10 s; what was not billed comes in one tick.
+    # Silent from minute 25 after "healthy" for 22 min 10 s. One tick then sends all events of this time.
     assert re.search(r"2[0-4] minutes without an event", played.text(stories.pause))
     assert "0.000 s forgiven" in played.text(stories.pause)
 
 
 def test_the_restart(played: Played) -> None:
     text = played.text(stories.restart)
-    # It restarted 2,405 s after it was healthy.
+    # It restarts 2,405 s after "healthy".
     assert "40 min 5.000 s billed" in text
     [ended, opened] = re.findall(r"to (\d\d:\d\d:\d\d\.\d{3}), |from (\d\d:\d\d:\d\d\.\d{3}) on", text)
     assert _ms(opened[1]) - _ms(ended[0]) == 190_000
@@ -102,36 +104,36 @@ def test_the_fatal_image(played: Played) -> None:
     assert "vision-r1 failed" in text
     assert "vision-r2 failed" in text
     assert "vision became failed (replicas_failed)" in text
-    assert "2 replicas submitted, none spawned again, 0 events" in text
+    assert "2 replicas submitted, none replaced, 0 events" in text
 
 
 def test_the_crash_loop(played: Played) -> None:
     text = played.text(stories.crash_loop)
-    assert "at most 1 in one tick" in text
+    assert "at most 1 per tick" in text
     assert "agent is still created" in text
 
 
-def test_idle_and_awake(played: Played) -> None:
+def test_idle(played: Played) -> None:
     text = played.text(stories.idle)
-    # Requests every 150 s from minute 4 to 27: the last at 26:30. Fifteen minutes on it is 41:30, so the tick at 42.
+    # Requests every 150 s from minute 4 to 27, the last at 26:30. 15 minutes later is 41:30, so the tick at 42 pauses.
     assert "paused at 12:42:02" in text
     # The next request: minute 80.4.
-    assert "A request at 13:20:24.000 woke it" in text
-    assert "0 events for the time asleep" in text
+    assert "A request at 13:20:24.000 resumed it" in text
+    assert "0 events for the time in paused" in text
 
 
 def test_unpriced(played: Played) -> None:
     text = played.text(stories.unpriced)
-    # Without a price from minute 40 to 85: the tick of 39 was the last to bill, that of 85 sends 39 to 85.
+    # No price from minute 40 to 85: the last tick that bills is that of 39, and the tick of 85 sends 39 to 85.
     assert "422 UNPRICED_PROFILE" in text
-    assert "after the tick of 12:39:02 the window was held, 46 minutes long" in text
+    assert "after the tick of 12:39:02 the window was held for 46 minutes" in text
     assert "the tick of 13:25:02 sent 46 events" in text
 
 
 def test_suspended(played: Played) -> None:
     text = played.text(stories.suspended)
-    # Suspended at minute 60; a tick follows 2 s later.
-    assert "stopped at the next tick, 13:00:02 (org_suspended)" in text
+    # Suspended at minute 60; the tick is 2 s later.
+    assert "desk and its 2 replicas were stopped at the next tick, 13:00:02 (org_suspended)" in text
     assert "A new deployment at 13:10:30: 403 ORG_SUSPENDED" in text
     assert "desk-again was accepted at 13:22:30" in text
 
@@ -139,19 +141,19 @@ def test_suspended(played: Played) -> None:
 def test_run_dry(played: Played) -> None:
     text = played.text(stories.run_dry)
     assert "(balance_empty)" in text
-    assert "only the disk, 150 GB" in text
+    assert "only the disk was billed, 150 GB" in text
     assert "A start at 13:28:30: 402 INSUFFICIENT_BALANCE" in text
     assert "it was started at 13:31:30 and is running again" in text
-    # 250 at 240 an hour are gone after 62.5 minutes; the tick that finds it out, and the stop, come after that.
+    # 250 at 240 per hour last 62.5 minutes. The tick that finds the balance empty, and the stop, are later.
     org = [usage for _, usage in played.stage.memory.usage if usage.org_id == "isle"]
     first_window = [usage for usage in org if usage.window_id == "studio.gpu.w1"]
     assert 62.5 * MINUTE <= sum(usage.duration_ms for usage in first_window) <= 65 * MINUTE
 
 
-def test_the_deaf_stop(played: Played) -> None:
-    text = played.text(stories.deaf_stop)
-    # Asked at 25:18; 30 minutes on it is 55:18, so the tick at 56.
-    assert "Stop asked at 12:25:18" in text
+def test_the_unconfirmed_stop(played: Played) -> None:
+    text = played.text(stories.unconfirmed_stop)
+    # Requested at 25:18. 30 minutes later is 55:18, so the timeout is at the tick of 56.
+    assert "Stop requested at 12:25:18" in text
     assert "mill was running again at 12:56:02 (stop_timed_out)" in text
     assert "Confirmed at 13:0" in text
 
@@ -168,15 +170,15 @@ def test_serverless(played: Played) -> None:
     assert played.text(stories.serverless) == "burst: 2 replicas running, 0 windows, 0 events."
 
 
-def test_money_is_what_the_usage_says(played: Played) -> None:
-    # One org by hand: cascade ran two stretches of one h100 at 420 an hour.
+def test_amounts_follow_from_the_usage_events(played: Played) -> None:
+    # One org by hand: cascade has two windows of one h100 at 420 per hour.
     account = played.stage.croesus.accounts["cascade"]
     by_hand = sum(usage.duration_ms for _, usage in played.stage.memory.usage if usage.org_id == "cascade") * 420
     assert abs(account.amount * 3_600_000 - by_hand) < 3_600_000 / 1_000_000
 
 
 class Tampered:
-    """Views in which one window tells something else."""
+    """Views in which one window has wrong figures."""
 
     def __init__(self, views: PlatformViews, **changes: int) -> None:
         self._views = views
@@ -190,23 +192,23 @@ class Tampered:
 
 
 def test_a_millisecond_too_many_is_found(played: Played) -> None:
-    found = audit(played.cast.orgs, Tampered(played.views, running_ms=1), played.stage)
+    found = audit(played.script.orgs, Tampered(played.views, running_ms=1), played.stage)
     assert found.problems == ["window coder-r1.w1 of cascade: 1 ms of running time are unexplained"]
 
 
-def test_a_bill_that_was_not_sent_is_found(played: Played) -> None:
-    found = audit(played.cast.orgs, Tampered(played.views, billed_ms=1, pending_ms=-1), played.stage)
+def test_billed_time_without_events_is_found(played: Played) -> None:
+    found = audit(played.script.orgs, Tampered(played.views, billed_ms=1, pending_ms=-1), played.stage)
     assert found.problems == ["window coder-r1.w1 of cascade: 2405001 ms billed, but 2405000 ms sent to Croesus"]
 
 
-def test_usage_of_no_window_is_found(played: Played) -> None:
-    orgs = [org for org in played.cast.orgs if org != "cascade"]
+def test_usage_events_without_a_window_are_found(played: Played) -> None:
+    orgs = [org for org in played.script.orgs if org != "cascade"]
     problems = audit(orgs, played.views, played.stage).problems
     assert "cascade: 2405000 ms sent for coder-r1.w1, which no view shows" in problems
 
 
 def test_the_bill_lists_every_org_with_its_minutes_and_money(played: Played) -> None:
-    croesus, orgs = played.stage.croesus, played.cast.orgs
+    croesus, orgs = played.stage.croesus, played.script.orgs
     console = Console(width=160)
     with console.capture() as captured:
         console.print(show.bill(croesus, orgs, audit(orgs, played.views, played.stage)))
@@ -217,7 +219,7 @@ def test_the_bill_lists_every_org_with_its_minutes_and_money(played: Played) -> 
     assert f"{account.amount:.2f}" in rows["cascade"]
 
 
-def test_durations_are_told_to_the_millisecond() -> None:
+def test_durations_have_milliseconds() -> None:
     assert stories.long(1_890_000) == "31 min 30.000 s"
     assert stories.long(59_999) == "59.999 s"
 

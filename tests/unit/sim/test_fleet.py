@@ -1,4 +1,4 @@
-"""A fleet's log: the same for the same seed, valid, in order, and answered by Obol as it foretells."""
+"""A fleet's log is deterministic, valid and in order, and Obol sends the orders that it predicts."""
 
 from collections import Counter
 from typing import Any
@@ -49,7 +49,7 @@ def test_a_record_is_keyed_by_its_org() -> None:
             assert decode(TOPICS[record.topic], record.value).org_id == record.key
 
 
-def test_it_is_in_order_of_time() -> None:
+def test_records_are_in_order_of_time() -> None:
     times = [record.timestamp_ms for record in log(duplicates=0.2)]
     assert times == sorted(times)
 
@@ -114,49 +114,49 @@ def test_impossible_sizes_are_refused(sizes: dict[str, int], words: str) -> None
     [
         {"seed": 1, "orgs": 40, "replicas": 200, "instances": 100},
         {"seed": 2, "orgs": 30, "replicas": 120, "instances": 150, "duplicates": 0.1},
-        {"seed": 3, "orgs": 20, "replicas": 60, "deployments": 60, "beat_s": 60, "instances": 0, "hours": 6},
+        {"seed": 3, "orgs": 20, "replicas": 60, "deployments": 60, "heartbeat_s": 60, "instances": 0, "hours": 6},
         {"seed": 4, "orgs": 60, "replicas": 0, "instances": 200, "hours": 26},
     ],
 )
-def test_obol_orders_what_is_foretold_and_finds_nothing_unknown(
+def test_obol_sends_the_predicted_orders_and_no_dead_letters(
     sizes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    foretold: Counter[str] = Counter()
+    predicted: Counter[str] = Counter()
 
-    class Overheard(Foresight):
+    class RecordingForesight(Foresight):
         def read(self, record: Record) -> Any:
             orders = list(super().read(record))
-            foretold.update(map(_gist, orders))
+            predicted.update(map(_key, orders))
             return iter(orders)
 
         def tick(self, now_ms: int) -> Any:
             orders = list(super().tick(now_ms))
-            foretold.update(map(_gist, orders))
+            predicted.update(map(_key, orders))
             return iter(orders)
 
-    monkeypatch.setattr(fleet, "Foresight", Overheard)
+    monkeypatch.setattr(fleet, "Foresight", RecordingForesight)
     obol, ordered = Platform(), Counter[str]()
     for record in log(**sizes):
-        for heard in obol.apply(record):
-            if heard.topic == "execlet.orders":
-                ordered[_gist(ExecletOrder.model_validate_json(heard.value))] += 1
-            elif heard.topic == "host.orders":
-                order = HostOrder.model_validate_json(heard.value)
-                if order.order != "release_gpus":  # hosts have no answer to it, so it is not foretold
-                    ordered[_gist(order)] += 1
+        for output in obol.apply(record):
+            if output.topic == "execlet.orders":
+                ordered[_key(ExecletOrder.model_validate_json(output.value))] += 1
+            elif output.topic == "host.orders":
+                order = HostOrder.model_validate_json(output.value)
+                if order.order != "release_gpus":  # hosts do not report it, so it is not predicted
+                    ordered[_key(order)] += 1
     assert obol.dead == []
     assert obol.rejected == []
-    assert ordered == foretold
+    assert ordered == predicted
     assert len(ordered) > 100
 
 
-def _gist(order: ExecletOrder | HostOrder) -> str:
+def _key(order: ExecletOrder | HostOrder) -> str:
     if isinstance(order, ExecletOrder):
         return f"{order.org_id} {order.order_id}"
     return f"{order.org_id} {order.instance_id}:{order.order}:{order.attempt}"
 
 
-def test_the_environment_says_where_obol_is() -> None:
+def test_the_installation_is_read_from_the_environment() -> None:
     here = Installation.from_env({"KAFKA_BOOTSTRAP_SERVERS": "k:1", "OBOL_NAMESPACE": "a", "OBOL_PARTITIONS": "3"})
     assert (here.bootstrap_servers, here.topic("obol.clock"), here.group, here.partitions) == (
         "k:1",
@@ -165,5 +165,5 @@ def test_the_environment_says_where_obol_is() -> None:
         3,
     )
     assert Installation.from_env({"OBOL_PARTITIONS": ""}).partitions == 8
-    with pytest.raises(ValueError, match="OBOL_PARTITIONS is 'x'; set it to a whole number from 1 on"):
+    with pytest.raises(ValueError, match="OBOL_PARTITIONS is 'x'; set it to a whole number of 1 or more"):
         Installation.from_env({"OBOL_PARTITIONS": "x"})

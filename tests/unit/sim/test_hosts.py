@@ -1,4 +1,4 @@
-"""How hosts answer orders, by their temper."""
+"""The reports of hosts, by their behavior."""
 
 from random import Random
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from schemas.orders import HostOrder, HostOrderName
 from schemas.reports import LaunchFailed
 from sim.agenda import Agenda
-from sim.hosts import Hosts, Temper, seeded
+from sim.hosts import Behavior, Hosts, seeded
 from topics.catalogue import REPORTS
 from topics.codec import decode
 
@@ -23,26 +23,26 @@ def order(name: HostOrderName, attempt: int = 1, instance: str = "vm") -> HostOr
 
 
 class Host:
-    """One host with one temper, told a minute at a time."""
+    """A host with one behavior."""
 
-    def __init__(self, **temper: Any) -> None:
+    def __init__(self, **behavior: Any) -> None:
         self._agenda = Agenda()
-        self._hosts = Hosts(1, self._agenda, lambda _order, _rng: Temper(**temper))
+        self._hosts = Hosts(1, self._agenda, lambda _order, _rng: Behavior(**behavior))
         self._now = NOON
 
     def after(self, *orders: HostOrder, minutes: int = 5) -> list[str]:
         for one in orders:
-            self._hosts.obey(one, self._now)
+            self._hosts.execute(one, self._now)
         self._now += minutes * MINUTE
-        told = []
+        reports = []
         for record in self._agenda.until(self._now):
             report = decode(REPORTS, record.value)
             reached = f"/{report.reached_host}" if isinstance(report, LaunchFailed) else ""
-            told.append(f"{report.report}{reached}")
-        return told
+            reports.append(f"{report.report}{reached}")
+        return reports
 
 
-def test_an_obedient_host() -> None:
+def test_a_normal_host() -> None:
     host = Host()
     assert host.after(order("create")) == ["workload_up"]
     assert host.after(order("stop")) == ["stop_confirmed"]
@@ -53,7 +53,7 @@ def test_an_obedient_host() -> None:
 
 
 @pytest.mark.parametrize(
-    ("temper", "expected"),
+    ("behavior", "expected"),
     [
         ({"launch": "fails"}, ["launch_failed/True"]),
         ({"launch": "never_reaches_host"}, ["launch_failed/False"]),
@@ -67,18 +67,18 @@ def test_an_obedient_host() -> None:
         ),
     ],
 )
-def test_launches(temper: dict[str, Any], expected: list[str]) -> None:
-    assert Host(**temper).after(order("create"), minutes=60) == expected
+def test_launches(behavior: dict[str, Any], expected: list[str]) -> None:
+    assert Host(**behavior).after(order("create"), minutes=60) == expected
 
 
-def test_a_stop_before_the_end_of_a_job_keeps_it_from_ending() -> None:
+def test_a_job_that_is_stopped_does_not_complete() -> None:
     host = Host(ending="workload_completed", end_after_s=600)
     assert host.after(order("create")) == ["workload_up"]
     assert host.after(order("stop"), minutes=60) == ["stop_confirmed"]
 
 
 @pytest.mark.parametrize("odd", ["start_refused", "start_unreachable", "gpus_unavailable"])
-def test_the_first_start_is_refused_the_second_comes_up(odd: str) -> None:
+def test_the_first_start_fails_and_the_second_succeeds(odd: str) -> None:
     host = Host(resumes=(odd,))
     host.after(order("create"))
     host.after(order("stop"))
@@ -86,22 +86,22 @@ def test_the_first_start_is_refused_the_second_comes_up(odd: str) -> None:
     assert host.after(order("start")) == ["workload_up"]
 
 
-def test_a_start_that_is_never_answered() -> None:
+def test_a_start_without_any_report() -> None:
     host = Host(resumes=("silent",))
     host.after(order("create"))
     host.after(order("stop"))
     assert host.after(order("start"), minutes=60) == []
 
 
-def test_deaf_to_the_first_stops() -> None:
-    host = Host(deaf_stops=2)
+def test_the_first_stops_are_ignored() -> None:
+    host = Host(ignored_stops=2)
     host.after(order("create"))
     assert host.after(order("stop")) == []
     assert host.after(order("stop", 2)) == []
     assert host.after(order("stop", 3)) == ["stop_confirmed"]
 
 
-def test_an_order_that_is_sent_again_is_answered_once() -> None:
+def test_a_repeated_order_is_executed_once() -> None:
     host = Host(stop_s=200)
     host.after(order("create"))
     assert host.after(order("stop"), minutes=1) == []
@@ -109,8 +109,8 @@ def test_an_order_that_is_sent_again_is_answered_once() -> None:
     assert host.after(order("stop", 3), minutes=9) == ["stop_confirmed"]
 
 
-def test_deaf_to_the_first_destroy() -> None:
-    host = Host(deaf_destroys=1)
+def test_the_first_destroy_is_ignored() -> None:
+    host = Host(ignored_destroys=1)
     assert host.after(order("create")) == ["workload_up"]
     assert host.after(order("destroy")) == []
     assert host.after(order("destroy", 2)) == ["teardown_finished"]
@@ -124,25 +124,25 @@ def test_gone_while_stopped() -> None:
 
 def test_event_ids_of_an_instance_are_unique() -> None:
     agenda = Agenda()
-    hosts = Hosts(1, agenda, lambda _order, _rng: Temper())
+    hosts = Hosts(1, agenda, lambda _order, _rng: Behavior())
     ids = []
     for n, name in enumerate(("create", "stop", "start", "stop", "destroy")):
-        hosts.obey(order(name), NOON + n * 5 * MINUTE)  # type: ignore[arg-type]  # a list of the literals
+        hosts.execute(order(name), NOON + n * 5 * MINUTE)  # type: ignore[arg-type]  # a list of the literals
         ids += [decode(REPORTS, r.value).event_id for r in agenda.until(NOON + (n + 1) * 5 * MINUTE)]
     assert ids == ["vm.h1", "vm.h2", "vm.h3", "vm.h4", "vm.h5"]
 
 
-def test_the_same_seed_gives_the_same_tempers_and_all_kinds_of_them() -> None:
-    tempers = [seeded(order("create"), Random(n)) for n in range(2_000)]
-    assert tempers == [seeded(order("create"), Random(n)) for n in range(2_000)]
-    assert {temper.launch for temper in tempers} == {"up", "fails", "never_reaches_host", "lost"}
-    assert {t.ending for t in tempers} == {"none", "workload_completed", "workload_failed", "workload_lost"}
-    assert {start for temper in tempers for start in temper.resumes} == {
+def test_behaviors_are_deterministic_and_of_all_kinds() -> None:
+    behaviors = [seeded(order("create"), Random(n)) for n in range(2_000)]
+    assert behaviors == [seeded(order("create"), Random(n)) for n in range(2_000)]
+    assert {behavior.launch for behavior in behaviors} == {"up", "fails", "never_reaches_host", "lost"}
+    assert {t.ending for t in behaviors} == {"none", "workload_completed", "workload_failed", "workload_lost"}
+    assert {start for behavior in behaviors for start in behavior.resumes} == {
         "start_refused",
         "start_unreachable",
         "gpus_unavailable",
         "silent",
     }
-    assert any(temper.deaf_stops for temper in tempers)
-    assert any(temper.deaf_destroys for temper in tempers)
-    assert any(temper.gone_after_s for temper in tempers)
+    assert any(behavior.ignored_stops for behavior in behaviors)
+    assert any(behavior.ignored_destroys for behavior in behaviors)
+    assert any(behavior.gone_after_s for behavior in behaviors)

@@ -1,4 +1,4 @@
-"""Ctrl-C ends the demo and the fleet: once while they clean up, again where it was lost."""
+"""Ctrl-C cancels the demo and the fleet once while they clean up, and again after the clean-up time."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     import pytest
 
 TURNS = 20
-"""Of the event loop: a process has its own signal at once, and the loop looks for it in the next one or two."""
+"""Iterations of the event loop after a signal; the loop handles it within one or two."""
 
 
 async def interrupted(times: int) -> int:
-    """How many of so many signals a task notices that goes on after each."""
-    noticed = 0
+    """Send signals to a task that continues after each. Returns how many cancelled it."""
+    cancelled = 0
     async with ended_by_signals():
         for _ in range(times):
             os.kill(os.getpid(), signal.SIGINT)
@@ -27,14 +27,14 @@ async def interrupted(times: int) -> int:
                 for _ in range(TURNS):
                     await asyncio.sleep(0)
             except asyncio.CancelledError:
-                noticed += 1
-    return noticed
+                cancelled += 1
+    return cancelled
 
 
-async def test_a_signal_cancels_once_while_there_is_cleaning_up() -> None:
+async def test_further_signals_are_ignored_during_the_clean_up() -> None:
     assert await asyncio.create_task(interrupted(3)) == 1
 
 
-async def test_it_cancels_again_once_cleaning_up_should_be_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(signals, "AGAIN_S", 0.0)
+async def test_a_signal_after_the_clean_up_time_cancels_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signals, "REPEAT_AFTER_S", 0.0)
     assert await asyncio.create_task(interrupted(3)) == 3

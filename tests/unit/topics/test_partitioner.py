@@ -1,4 +1,4 @@
-"""The org decides the partition, as Kafka's own clients would."""
+"""The org determines the partition, as Kafka's default partitioner does."""
 
 import pytest
 from aiokafka.partitioner import murmur2
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from topics.partitioner import partition_of
 
-# What Kafka's Java client gives, as its own tests have it (signed 32 bits).
+# Signed 32-bit values from the tests of Kafka's Java client.
 JAVA = [
     ("21", -973_932_308),
     ("foobar", -790_332_482),
@@ -19,7 +19,7 @@ JAVA = [
 
 
 @pytest.mark.parametrize(("text", "signed"), JAVA)
-def test_murmur2_is_javas(text: str, signed: int) -> None:
+def test_murmur2_equals_that_of_the_java_client(text: str, signed: int) -> None:
     assert murmur2(text.encode()) & 0xFFFFFFFF == signed & 0xFFFFFFFF
 
 
@@ -33,5 +33,5 @@ def test_partitions(org_id: str, partitions: int, partition: int) -> None:
 
 
 @given(st.text(), st.integers(1, 1_000))
-def test_always_one_of_the_partitions(org_id: str, partitions: int) -> None:
+def test_the_partition_is_in_range(org_id: str, partitions: int) -> None:
     assert 0 <= partition_of(org_id, partitions) < partitions

@@ -1,4 +1,4 @@
-"""Topics are made, checked, and refused with the mend, on a real broker."""
+"""Topics are created, checked and refused with the fix, on a real broker."""
 
 import asyncio
 import re
@@ -29,9 +29,9 @@ async def admin(settings: Settings) -> AsyncIterator[AIOKafkaAdminClient]:
     admin = AIOKafkaAdminClient(**settings.kafka_client_options())
     await admin.start()
     yield admin
-    mine = [name for name in await admin.list_topics() if name.startswith(settings.topic(""))]
-    if mine:
-        await admin.delete_topics(mine)
+    created = [name for name in await admin.list_topics() if name.startswith(settings.topic(""))]
+    if created:
+        await admin.delete_topics(created)
     await admin.close()
 
 
@@ -53,7 +53,7 @@ async def config(admin: AIOKafkaAdminClient, topic: str) -> dict[str, Any]:
 EXPECTED = dict.fromkeys(TOPICS, 2) | {"croesus.prices": 1}
 
 
-async def test_all_are_made_also_by_several_workers_at_once(admin: AIOKafkaAdminClient, settings: Settings) -> None:
+async def test_several_workers_create_all_topics_at_once(admin: AIOKafkaAdminClient, settings: Settings) -> None:
     await asyncio.gather(*(provision(settings) for _ in range(4)))
     assert await partitions(admin, settings) == EXPECTED
     prices = await config(admin, settings.topic("croesus.prices"))
@@ -64,7 +64,7 @@ async def test_all_are_made_also_by_several_workers_at_once(admin: AIOKafkaAdmin
     assert await partitions(admin, settings) == EXPECTED
 
 
-async def test_only_what_is_missing_is_made(admin: AIOKafkaAdminClient, settings: Settings) -> None:
+async def test_only_missing_topics_are_created(admin: AIOKafkaAdminClient, settings: Settings) -> None:
     usage = new_topic(TOPICS["croesus.usage"], settings)
     await ensure_topics(admin, [replace(usage, config={**usage.config, "retention.ms": "123456789"})])
     await provision(settings)
@@ -78,7 +78,7 @@ async def test_another_partition_count_is_refused(admin: AIOKafkaAdminClient, se
         await provision(settings)
     assert str(caught.value) == (
         f"topic {settings.topic('user.commands')} has 3 partitions, OBOL_PARTITIONS says 2; "
-        "set OBOL_PARTITIONS=3, or use another OBOL_NAMESPACE, or remove the topic"
+        "set OBOL_PARTITIONS=3, or use another OBOL_NAMESPACE, or delete the topic"
     )
     assert (await partitions(admin, settings))["user.commands"] == 3
 
@@ -107,13 +107,13 @@ async def test_an_outbound_topic_with_the_brokers_timestamps_is_refused(
         await provision(settings)
 
 
-async def test_what_the_cluster_can_never_do_is_told_at_once(admin: AIOKafkaAdminClient, settings: Settings) -> None:
+async def test_a_topic_that_can_never_be_created_fails_at_once(admin: AIOKafkaAdminClient, settings: Settings) -> None:
     assert await partitions(admin, settings) == {}
-    with pytest.raises(ProvisionError, match=r"^topic .* can't be made: .*[Rr]eplica.*; mend that"):
+    with pytest.raises(ProvisionError, match=r"^topic .* can't be created: .*[Rr]eplica.*; correct the settings"):
         await provision(replace(settings, replication=99))
 
 
-async def test_a_cluster_that_is_not_there_is_waited_for_until_the_deadline() -> None:
+async def test_an_unreachable_cluster_fails_at_the_deadline() -> None:
     settings = Settings(bootstrap_servers=("127.0.0.1:1",))
     with pytest.raises(ProvisionError, match=r"can't be reached after .* s .*KAFKA_BOOTSTRAP_SERVERS"):
         await provision(settings, deadline_s=0.3)

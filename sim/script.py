@@ -1,4 +1,4 @@
-"""The orgs of the demo: what each does in its two hours, so that each shows one thing. Times are in minutes."""
+"""The script of the demo: what each org does in the two hours. Each org shows one case. Times are in minutes."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -7,8 +7,8 @@ from typing import Final
 
 from schemas.commands import Template
 from schemas.orders import ExecletOrder, HostOrder
-from sim import hosts, lives, users
-from sim.agenda import Life
+from sim import execlets, hosts, users
+from sim.agenda import Actor
 from sim.croesus import Croesus
 from sim.records import (
     HOUR_MS,
@@ -22,7 +22,7 @@ from sim.records import (
     start_instance,
     stop_instance,
 )
-from sim.stage import Cue
+from sim.stage import CroesusAction
 
 HOURS: Final = 2
 SPAN_MS: Final = HOURS * HOUR_MS
@@ -38,7 +38,7 @@ UNPRICED: Final = ("glacier", "giant")
 SUSPENDED: Final = ("harbor", "desk")
 REINSTATED: Final = "desk-again"
 RUN_DRY: Final = ("isle", "studio")
-DEAF_STOP: Final = ("jade", "mill")
+UNCONFIRMED_STOP: Final = ("jade", "mill")
 MIXED_HOST: Final = "karst"
 SERVERLESS: Final = ("lagoon", "burst")
 
@@ -48,7 +48,7 @@ UNPRICED_PRICE: Final = "7310.4"
 OPENING: Final = "250000"
 
 _OPENINGS: Final = {"isle": "250"}
-_STARS: Final = (
+_SCRIPTED_ORGS: Final = (
     *(
         org
         for org, _ in (
@@ -61,36 +61,36 @@ _STARS: Final = (
             UNPRICED,
             SUSPENDED,
             RUN_DRY,
-            DEAF_STOP,
+            UNCONFIRMED_STOP,
         )
     ),
     MIXED_HOST,
     SERVERLESS[0],
 )
 
-_REPLICAS: Final[dict[tuple[str, str], lives.Temper]] = {
-    ("aurora", DEAD_REPLICA): lives.Temper(silent_after_s=1_800, ending="vm_crash", end_after_s=5_400),
-    ("borealis", "search-r1"): lives.Temper(silent_after_s=1_500, silent_for_s=1_330),
-    ("cascade", "coder-r1"): lives.Temper(restart_after_s=2_405, restart_takes_s=190),
-    ("drift", "vision-r2"): lives.Temper(pull_s=38, ending="image"),
+_REPLICAS: Final[dict[tuple[str, str], execlets.Behavior]] = {
+    ("aurora", DEAD_REPLICA): execlets.Behavior(silent_after_s=1_800, ending="vm_crash", end_after_s=5_400),
+    ("borealis", "search-r1"): execlets.Behavior(silent_after_s=1_500, silent_for_s=1_330),
+    ("cascade", "coder-r1"): execlets.Behavior(restart_after_s=2_405, restart_takes_s=190),
+    ("drift", "vision-r2"): execlets.Behavior(pull_s=38, ending="image"),
 }
-_DEPLOYMENTS: Final[dict[tuple[str, str], lives.Temper]] = {
-    FATAL_IMAGE: lives.Temper(pull_s=25, ending="image"),
-    CRASH_LOOP: lives.Temper(pull_s=12, init_s=8, ending="crash", end_after_s=260),
+_DEPLOYMENTS: Final[dict[tuple[str, str], execlets.Behavior]] = {
+    FATAL_IMAGE: execlets.Behavior(pull_s=25, ending="image"),
+    CRASH_LOOP: execlets.Behavior(pull_s=12, init_s=8, ending="crash", end_after_s=260),
 }
-_INSTANCES: Final[dict[tuple[str, str], hosts.Temper]] = {
-    DEAF_STOP: hosts.Temper(launch_s=70, deaf_stops=10),
-    ("karst", "train"): hosts.Temper(ending="workload_completed", end_after_s=1_860),
-    ("karst", "typo"): hosts.Temper(launch="fails", launch_s=20),
-    ("karst", "far"): hosts.Temper(launch="never_reaches_host", launch_s=45),
-    ("karst", "dev"): hosts.Temper(resumes=("start_refused",)),
-    ("karst", "render"): hosts.Temper(ending="workload_lost", end_after_s=2_400, found_after_s=600),
+_INSTANCES: Final[dict[tuple[str, str], hosts.Behavior]] = {
+    UNCONFIRMED_STOP: hosts.Behavior(launch_s=70, ignored_stops=10),
+    ("karst", "train"): hosts.Behavior(ending="workload_completed", end_after_s=1_860),
+    ("karst", "typo"): hosts.Behavior(launch="fails", launch_s=20),
+    ("karst", "far"): hosts.Behavior(launch="never_reaches_host", launch_s=45),
+    ("karst", "dev"): hosts.Behavior(resumes=("start_refused",)),
+    ("karst", "render"): hosts.Behavior(ending="workload_lost", end_after_s=2_400, found_after_s=600),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Cast:
-    """A seeded cast from `start_ms` (a whole minute) on: the stars above, and `extras` orgs without a story."""
+class Script:
+    """The script from `start_ms`, a whole minute, for the orgs above and `extras` orgs with random behavior."""
 
     seed: int
     start_ms: int
@@ -98,47 +98,47 @@ class Cast:
     end_ms: int = field(init=False)
 
     def __post_init__(self) -> None:
-        """Put the end where it follows from the start."""
+        """Derive the end from the start."""
         object.__setattr__(self, "end_ms", self.start_ms + SPAN_MS)
 
     @property
     def orgs(self) -> list[str]:
-        """Every org, in order of its id."""
-        return sorted((*_STARS, *users.org_names(self.extras)))
+        """All orgs, ordered by id."""
+        return sorted((*_SCRIPTED_ORGS, *users.org_names(self.extras)))
 
     def minute(self, minutes: float) -> int:
-        """Tell the time in ms, `minutes` after the start."""
+        """Return the time in ms `minutes` after the start."""
         return self.start_ms + int(minutes * MINUTE_MS)
 
-    def user_lives(self) -> Iterator[tuple[str, Life]]:
-        """Tell what users do, for a day: their requests go on after the two hours."""
+    def user_actors(self) -> Iterator[tuple[str, Actor]]:
+        """Yield the users with names. Their requests continue for a day."""
         for org, script in self._scripts().items():
-            for n, life in enumerate(script):
-                yield f"user/{org}/{n}", life
+            for n, actor in enumerate(script):
+                yield f"user/{org}/{n}", actor
         for plan in users.plan_deployments(
             self.seed, self.extras, self.extras * 2, self.extras * 5, start_ms=self.minute(1), end_ms=self.end_ms
         ):
             name = f"{plan.org}/{plan.name}"
-            yield f"deployment/{name}", users.commands_of(plan)
-            yield f"requests/{name}", users.requests_of(plan, self.end_ms + 24 * HOUR_MS)
-        for moves in users.plan_instances(
+            yield f"deployment/{name}", users.deployment_commands(plan)
+            yield f"requests/{name}", users.deployment_requests(plan, self.end_ms + 24 * HOUR_MS)
+        for actions in users.plan_instances(
             self.seed, self.extras, self.extras, start_ms=self.minute(1), end_ms=self.end_ms
         ):
-            yield f"moves/{moves.org}/{moves.name}", users.moves_of(moves)
+            yield f"actions/{actions.org}/{actions.name}", users.instance_commands(actions)
 
-    def cues(self) -> list[Cue]:
-        """Tell what Croesus decides and when."""
+    def croesus_actions(self) -> list[CroesusAction]:
+        """Return what Croesus does and when."""
         org, _ = SUSPENDED
         dry_org, _ = RUN_DRY
 
-        def open_books(croesus: Croesus, at_ms: int) -> Iterable[Record]:
+        def open_accounts(croesus: Croesus, at_ms: int) -> Iterable[Record]:
             for profile, amount in PRICES.items():
                 yield croesus.set_price(at_ms, profile, amount)
             for name in self.orgs:
                 yield croesus.pay_in(at_ms, name, _OPENINGS.get(name, OPENING))
 
         return [
-            (self.start_ms, open_books),
+            (self.start_ms, open_accounts),
             (self.minute(6), lambda croesus, at: [croesus.set_price(at, UNPRICED_PROFILE, UNPRICED_PRICE)]),
             (self.minute(40), lambda croesus, at: [croesus.set_price(at, UNPRICED_PROFILE, None)]),
             (self.minute(60), lambda croesus, at: [croesus.suspend(at, org)]),
@@ -147,31 +147,31 @@ class Cast:
             (self.minute(90), lambda croesus, at: [croesus.pay_in(at, dry_org, "1000")]),
         ]
 
-    def execlet_casting(self) -> lives.Casting:
-        """Give replicas their tempers: the stars' as written above, the extras' seeded."""
-        extras = lives.seeded()
+    def execlet_behavior(self) -> execlets.BehaviorChoice:
+        """Return the choice of replicas' behavior: as above for scripted orgs, random for the others."""
+        extras = execlets.seeded()
 
-        def cast(order: ExecletOrder, rng: Random) -> lives.Temper:
-            if order.org_id not in _STARS:
+        def choose(order: ExecletOrder, rng: Random) -> execlets.Behavior:
+            if order.org_id not in _SCRIPTED_ORGS:
                 return extras(order, rng)
-            temper = _REPLICAS.get((order.org_id, order.replica_id)) or _DEPLOYMENTS.get(
+            behavior = _REPLICAS.get((order.org_id, order.replica_id)) or _DEPLOYMENTS.get(
                 (order.org_id, order.deployment_id)
             )
-            return temper or lives.Temper(pull_s=rng.randint(15, 50), init_s=rng.randint(10, 30))
+            return behavior or execlets.Behavior(pull_s=rng.randint(15, 50), init_s=rng.randint(10, 30))
 
-        return cast
+        return choose
 
-    def host_casting(self) -> hosts.Casting:
-        """Give hosts their tempers, alike."""
+    def host_behavior(self) -> hosts.BehaviorChoice:
+        """Return the choice of hosts' behavior: as above for scripted orgs, random for the others."""
 
-        def cast(order: HostOrder, rng: Random) -> hosts.Temper:
-            if order.org_id not in _STARS:
+        def choose(order: HostOrder, rng: Random) -> hosts.Behavior:
+            if order.org_id not in _SCRIPTED_ORGS:
                 return hosts.seeded(order, rng)
-            return _INSTANCES.get((order.org_id, order.instance_id)) or hosts.Temper()
+            return _INSTANCES.get((order.org_id, order.instance_id)) or hosts.Behavior()
 
-        return cast
+        return choose
 
-    def _scripts(self) -> dict[str, list[Life]]:
+    def _scripts(self) -> dict[str, list[Actor]]:
         at = self.minute
         return {
             "aurora": [iter((create_deployment(at(1.2), *DEAD_NODE, "h100.2x", min_replicas=2),))],
@@ -210,7 +210,14 @@ class Cast:
                     )
                 )
             ],
-            "jade": [iter((deploy_instance(at(2.4), *DEAF_STOP, "a100.1x", 200), stop_instance(at(25.3), *DEAF_STOP)))],
+            "jade": [
+                iter(
+                    (
+                        deploy_instance(at(2.4), *UNCONFIRMED_STOP, "a100.1x", 200),
+                        stop_instance(at(25.3), *UNCONFIRMED_STOP),
+                    )
+                )
+            ],
             "karst": [iter(sorted(self._mixed(), key=lambda record: record.timestamp_ms))],
             "lagoon": [
                 iter((create_deployment(at(2.9), *SERVERLESS, "l40s.4x", serving="serverless", min_replicas=2),)),

@@ -1,4 +1,4 @@
-"""Dead letters, read back: what they were, and whether they can be sent again."""
+"""Dead letters as read from `dead.letters`."""
 
 import base64
 import binascii
@@ -10,47 +10,47 @@ from typing import Any, Final
 from schemas.dead_letters import DeadLetter
 
 REPLAYED: Final = "obol-replayed"
-"""Header of a record that was sent again: `<partition>@<offset>` of its dead letter."""
+"""Header of a replayed record: `<partition>@<offset>` of its dead letter."""
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
-    """A dead letter and where it stands in `dead.letters`."""
+class DeadLetterRecord:
+    """A dead letter with its partition and offset in `dead.letters`."""
 
     partition: int
     offset: int
     content: DeadLetter
 
     @property
-    def mark(self) -> bytes:
-        """What the header of its replay says."""
+    def replay_header(self) -> bytes:
+        """The value of the header `obol-replayed` of its replay."""
         return f"{self.partition}@{self.offset}".encode()
 
     @property
     def origin(self) -> str:
-        """The record it was."""
+        """The original record: `<topic>[<partition>]@<offset>`."""
         return f"{self.content.topic}[{self.content.partition}]@{self.content.offset}"
 
     @property
     def key(self) -> bytes | None:
-        """Its original key."""
+        """The original key."""
         return _bytes(self.content.key_base64)
 
     @property
     def value(self) -> bytes | None:
-        """Its original value."""
+        """The original value."""
         return _bytes(self.content.value_base64)
 
     @property
     def org_id(self) -> str | None:
-        """The org that it names, if it can be read."""
+        """The org in the original value; None when the value can't be parsed."""
         return _org(self.value)
 
 
-def read_letter(record: Any) -> Letter | None:
-    """A record of `dead.letters`; None when it is none of ours."""
+def parse_dead_letter(record: Any) -> DeadLetterRecord | None:
+    """Parse a record of `dead.letters`; None when it is not a dead letter."""
     try:
-        letter = Letter(record.partition, record.offset, DeadLetter.model_validate_json(record.value or b""))
+        letter = DeadLetterRecord(record.partition, record.offset, DeadLetter.model_validate_json(record.value or b""))
         _ = letter.key, letter.value
     except ValueError:
         return None
@@ -58,7 +58,7 @@ def read_letter(record: Any) -> Letter | None:
 
 
 def org_of(values: Mapping[str, Any]) -> str | None:
-    """The org that the value of a dead letter names, if it can be read."""
+    """Return the org in the original value of a dead letter; None when it can't be parsed. `values`: its fields."""
     encoded = values.get("value_base64")
     if not isinstance(encoded, str):
         return None

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.cli.failure import Failure
-from streams.cli.words import duration_text, parse_time, printable, time_text
+from streams.cli.text import duration_text, parse_time, printable, time_text
 
 NOW_MS = 1_764_417_600_000  # 2025-11-29T12:00:00Z
 
@@ -25,12 +25,12 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize(("text", "shown"), HOSTILE)
-def test_a_terminal_is_shown_text_and_not_commanded(text: str, shown: str) -> None:
+def test_control_characters_are_escaped(text: str, shown: str) -> None:
     assert printable(text) == shown
 
 
 @given(st.text())
-def test_json_stays_json_and_means_the_same(text: str) -> None:
+def test_json_stays_json_with_the_same_meaning(text: str) -> None:
     assert json.loads(printable(json.dumps({"message": text}, ensure_ascii=False))) == {"message": text}
 
 
@@ -71,18 +71,18 @@ def test_times(text: str, ms: int) -> None:
         "99999999999999999",
     ],
 )
-def test_no_times(text: str) -> None:
-    with pytest.raises(Failure, match="--at") as told:
+def test_invalid_times(text: str) -> None:
+    with pytest.raises(Failure, match="--at") as failure:
         parse_time(text, "--at", lambda: NOW_MS)
-    assert told.value.code == 2
+    assert failure.value.code == 2
 
 
 @given(st.integers(min_value=0, max_value=253_402_300_799_999))
-def test_a_time_that_was_written_is_read(ms: int) -> None:
+def test_a_formatted_time_parses(ms: int) -> None:
     assert parse_time(time_text(ms), "--at", lambda: NOW_MS) == ms
 
 
-def test_a_time_that_no_calendar_has() -> None:
+def test_a_time_out_of_range_is_a_number() -> None:
     assert time_text(-1) == "-1 ms"
 
 

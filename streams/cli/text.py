@@ -1,4 +1,4 @@
-"""Texts and times between people and records."""
+"""Text for terminals: escaping, times and durations."""
 
 import json
 import re
@@ -16,9 +16,9 @@ _UNIT_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400
 
 
 def printable(text: str) -> str:
-    """Text that a terminal shows and does not obey: control, bidi and other invisible characters as JSON escapes.
+    """Replace control, bidirectional and other invisible characters by JSON escapes, which a terminal does not act on.
 
-    What was JSON without line breaks between its parts still is, and means the same.
+    Single-line JSON stays JSON with the same meaning.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -30,7 +30,7 @@ def _escaped(char: str) -> str:
 
 
 def parse_time(text: str, option: str, now_ms: Callable[[], int]) -> int:
-    """A time in ms: RFC 3339, ms since 1970, `now`, or an age such as `90s`, `10m`, `2h`, `1d`. Raises `Failure`."""
+    """Return ms since 1970 for an RFC 3339 time, a number of ms, `now`, or an age such as `90s`. Raises `Failure`."""
     if text == "now":
         return now_ms()
     if age := _AGO.fullmatch(text):
@@ -44,8 +44,8 @@ def parse_time(text: str, option: str, now_ms: Callable[[], int]) -> int:
             moment = None
         if moment is None or moment.tzinfo is None:
             msg = (
-                f"{option} {printable(text)!r} is no time: write 2026-11-29T12:00:00Z (with its zone), milliseconds "
-                f"since 1970, or an age such as 10m"
+                f"{option} {printable(text)!r} is not a time: give RFC 3339 with a zone (2026-11-29T12:00:00Z), "
+                f"milliseconds since 1970, or an age such as 10m"
             )
             raise Failure(msg, EXIT_USAGE)
         ms = (moment.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // _MS
@@ -55,12 +55,12 @@ def parse_time(text: str, option: str, now_ms: Callable[[], int]) -> int:
 
 
 def time_text(ms: int) -> str:
-    """A record's time for reading; one that no four-digit year can say stays a number."""
+    """Return a time as RFC 3339, or as `<ms> ms` if it is out of range."""
     return rfc3339(ms) if is_time(ms) else f"{ms} ms"
 
 
 def duration_text(ms: int) -> str:
-    """A duration, exact: `2 d 3 h 4 min 5.250 s`; parts that are 0 are left out."""
+    """Return an exact duration such as `2 d 3 h 4 min 5.250 s`, without the parts that are 0."""
     days, rest = divmod(abs(ms), _UNIT_MS["d"])
     hours, rest = divmod(rest, _UNIT_MS["h"])
     minutes, rest = divmod(rest, _UNIT_MS["m"])
