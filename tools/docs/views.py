@@ -9,7 +9,7 @@ from streams.billing.windows import Held
 from streams.lifecycle.deployment import DeploymentStatus
 from streams.lifecycle.instance import Action, InstanceState
 from streams.lifecycle.replica import FailReason, ReplicaStatus
-from streams.meters import METERS
+from streams.meters import METERS, METERS_OF
 
 Count = Annotated[int, Field(ge=0)]
 MeterName = Annotated[str, Field(json_schema_extra={"enum": [*METERS]})]
@@ -130,7 +130,10 @@ class Instance(View):
     instance_id: str
     state: InstanceState
     transitional: bool
-    meter: str = Field(json_schema_extra={"enum": [*METERS, "none"]}, description="Which meter runs (I2).")
+    meter: str = Field(
+        json_schema_extra={"enum": [*(meter.name for meter in METERS_OF["instance"]), "none"]},
+        description="Which meter runs (I2).",
+    )
     gpus_held: bool
     error_code: str | None
     error_message: str | None

@@ -86,7 +86,7 @@ def test_every_field_of_the_contract_is_described_and_required(name: str) -> Non
 
 def test_enums_and_limits_are_the_contracts() -> None:
     assert SCHEMAS["Held"]["enum"] == ["unpriced", "billing_off", "dry_run", "no_heartbeat"]
-    assert SCHEMAS["Meter"]["enum"] == ["gpu", "disk", "none"]
+    assert SCHEMAS["Instance"]["properties"]["meter"]["enum"] == ["gpu", "disk", "none"]
     limit = DOCUMENT["components"]["parameters"]["limit"]["schema"]
     assert (limit["default"], limit["maximum"]) == (100, 1_000)
 
