@@ -83,8 +83,7 @@ class Queue:
 
     `fetched`: the offset after the last one that was read. `end`: the greatest end offset known. `applied_to`: the
     offset after the last record applied. `time`: the greatest timestamp applied, in ms. `max_run`: how many records a
-    run may have. `stalled_since_s`: since when records before `end` are waited for; None while none are. `given_up`:
-    the stall timeout is over, and nothing was read since.
+    run may have. `stalled_since_s`: since when records before `end` are waited for; None before, and when some arrive.
     """
 
     topic: str
@@ -95,7 +94,6 @@ class Queue:
     applied_to: int = 0
     time: int = NEVER
     stalled_since_s: float | None = None
-    given_up: bool = False
     size: int = 0
     size_bytes: int = 0
     batches: deque[Batch] = field(default_factory=deque)
@@ -155,7 +153,6 @@ class Merge:
             queue.fetched = queue.end = queue.applied_to = positions.get(queue.topic, 0)
             queue.time = times.get(queue.topic, NEVER)
             queue.stalled_since_s = None
-            queue.given_up = False
 
     def feed(self, topic: str, records: Sequence[Record], start: int, end: int, asked: int) -> None:
         """Queue the records read of `topic` in the offsets [start, end); control markers leave gaps in these.
@@ -174,7 +171,6 @@ class Merge:
             records = [record for record in records if record.offset >= queue.fetched]
         queue.fetched = end
         queue.stalled_since_s = None
-        queue.given_up = False
         if records:
             batch = Batch(records, asked)
             queue.batches.append(batch)
@@ -194,7 +190,6 @@ class Merge:
         if offset > queue.fetched:
             queue.fetched = offset
             queue.stalled_since_s = None
-            queue.given_up = False
 
     def next_run(self, now_s: float) -> Run | None:
         """Take the next run off its queue; None when nothing is queued, or `wait` says what must come first.
@@ -236,14 +231,12 @@ class Merge:
             if batch.asked >= self._answered:
                 self.wait = _FOR_END_OFFSETS
                 return True
-            if not queue.is_behind or queue.given_up:
+            if not queue.is_behind:
                 continue
             if queue.stalled_since_s is None:
                 queue.stalled_since_s = now_s
             until_s = queue.stalled_since_s + self.stall_timeout_s
-            if now_s >= until_s:
-                queue.given_up = True
-            elif self.wait is None or until_s < (self.wait.until_s or 0.0):
+            if now_s < until_s and (self.wait is None or until_s < (self.wait.until_s or 0.0)):
                 self.wait = Wait(queue.topic, until_s)
         return self.wait is not None
 

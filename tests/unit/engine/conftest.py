@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from streams.engine import commit, fatal, partitions
-from tests.unit.engine.fakes import process_ends
+from tests.unit.engine.fakes import ENDS, process_ends
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @pytest.fixture(autouse=True)
-def _process_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def _process_stays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A test whose process ends unexpectedly fails, also where a task alone knows it."""
+    ENDS.clear()
     for module in (commit, fatal, partitions):
         monkeypatch.setattr(module, "end_process", process_ends)
+    yield
+    assert ENDS == []

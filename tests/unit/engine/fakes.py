@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pytest
 from aiokafka.errors import KafkaError
 
 from streams.engine import ports
+from streams.engine.fatal import EXIT_FAULT
 from streams.engine.ports import FencedError, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
     from streams.engine.merge import Record
 
@@ -284,6 +287,22 @@ class ProcessEndedError(Exception):
     """What `end_process` raises here."""
 
 
-def process_ends(reason: str, code: int = 70, error: BaseException | None = None) -> None:
+ENDS: list[ProcessEndedError] = []
+"""What ended the process, also where a task alone knows it."""
+
+
+def process_ends(reason: str, code: int = EXIT_FAULT, error: BaseException | None = None) -> None:
     """Stand in for `end_process`."""
-    raise ProcessEndedError(reason, code) from error
+    ENDS.append(ProcessEndedError(reason, code))
+    raise ENDS[-1] from error
+
+
+@contextmanager
+def process_end() -> Iterator[list[ProcessEndedError]]:
+    """Expect that the process ends once in this block, and have the block's caller see with what."""
+    ended: list[ProcessEndedError] = []
+    with pytest.raises(ProcessEndedError):
+        yield ended
+    ended += ENDS
+    assert len(ended) == 1
+    ENDS.clear()

@@ -14,7 +14,7 @@ from streams.engine.fatal import EXIT_FAULT, EXIT_FENCED
 from streams.engine.ports import FencedError
 from streams.engine.shard import Commit, Outgoing
 from streams.rules.decision import Note
-from tests.unit.engine.fakes import FakeClock, FakeKafka, ProcessEndedError, settle
+from tests.unit.engine.fakes import FakeClock, FakeKafka, process_end, settle
 from topics.catalogue import COMMANDS, HEARTBEATS, RESULTS
 
 if TYPE_CHECKING:
@@ -177,7 +177,20 @@ async def test_a_revocation_waits_for_the_commit_of_every_shard(committing: Comm
     assert committing.done == [(0, 2.0), (1, 2.0), (2, 2.0)]
 
 
-async def test_a_partition_has_one_commit_at_a_time_and_the_worker_a_few(committing: Committing) -> None:
+async def test_a_partition_has_one_commit_at_a_time(committing: Committing) -> None:
+    (await committing.shard(0)).due = 2
+    committing.kafka.committing.clear()
+    committing.commits.hurry(0)
+    await settle()
+    revoking = asyncio.create_task(committing.commits.commit_all())
+    await settle()
+    assert committing.kafka.calls.count("begin obol-0") == 1
+    committing.kafka.committing.set()
+    await revoking
+    assert committing.kafka.calls.count("begin obol-0") == 2
+
+
+async def test_a_worker_has_a_few_commits_at_a_time(committing: Committing) -> None:
     for partition in range(2 * MAX_COMMITS_AT_ONCE):
         (await committing.shard(partition)).due = 2
     committing.kafka.committing.clear()
@@ -238,8 +251,8 @@ async def test_a_commit_that_fails_ends_the_process(
         await committer(committing.kafka, committing.clock).fence()
     else:
         committing.kafka.failing[call] = OSError("no route")
-    with pytest.raises(ProcessEndedError) as ended:
+    with process_end() as ended:
         await committing.commits.commit_all()
-    assert ended.value.args == (reason, code)
+    assert ended[0].args == (reason, code)
     assert (committing.done, committing.kafka.offsets) == ([], {})
     assert committing.changelogs.restored_to(("obol-orgs-changelog", 0)) == -1

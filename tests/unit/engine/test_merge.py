@@ -120,6 +120,33 @@ def test_a_topic_that_is_behind_is_waited_for_then_no_longer() -> None:
     assert drained(merge, 102.0) == [(CLOCK, 0)]
 
 
+def test_of_two_stalled_topics_the_timeout_that_ends_first_is_waited_for() -> None:
+    merge = merge_of({CLOCK: [10]})
+    merge.know_ends({COMMANDS: 1}, asked=2)
+    assert merge.next_run(0.0) is None
+    merge.know_ends({ACCOUNTS: 1}, asked=3)
+    assert merge.next_run(1.0) is None
+    assert merge.wait == Wait(COMMANDS, 2.0)
+    assert merge.next_run(2.0) is None
+    assert merge.wait == Wait(ACCOUNTS, 3.0)
+    assert drained(merge, 3.0) == [(CLOCK, 0)]
+
+
+def test_after_its_timeout_a_topic_is_not_waited_for_until_it_moves() -> None:
+    merge = merge_of({CLOCK: [10]})
+    merge.know_ends({COMMANDS: 5}, asked=2)
+    assert merge.next_run(0.0) is None
+    assert drained(merge, 2.0) == [(CLOCK, 0)]
+    merge.feed(CLOCK, records([20], first=1), 1, 2, asked=2)
+    merge.know_ends({}, asked=3)
+    assert drained(merge, 2.5) == [(CLOCK, 1)]
+    merge.feed(COMMANDS, records([11]), 0, 1, asked=3)
+    merge.feed(CLOCK, records([30], first=2), 2, 3, asked=3)
+    merge.know_ends({}, asked=4)
+    assert drained(merge, 3.0) == [(COMMANDS, 0)]
+    assert merge.wait == Wait(COMMANDS, 5.0)
+
+
 def test_what_arrives_in_time_comes_first() -> None:
     merge = merge_of({CLOCK: [10]})
     merge.know_ends({COMMANDS: 1}, asked=2)

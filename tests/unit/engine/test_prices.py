@@ -51,6 +51,17 @@ async def test_a_transaction_that_is_open_does_not_keep_a_worker_from_starting()
     assert (prices.position, prices.as_of) == (2, 2_000)
 
 
+async def test_reading_nothing_does_not_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    prices, reader = reader_of(price(0, 1_000, H100))
+    await prices.start()
+
+    async def nothing() -> tuple[list[Written], int]:
+        return [], 1
+
+    monkeypatch.setattr(reader, "read", nothing)
+    assert not await prices.read()
+
+
 async def test_an_empty_topic_has_no_prices() -> None:
     prices, _ = reader_of()
     await prices.start()

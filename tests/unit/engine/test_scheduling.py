@@ -101,6 +101,7 @@ async def world() -> AsyncIterator[Scheduling]:
     made = Scheduling()
     await settle()
     yield made
+    assert not any(task.done() for task in made.tasks)
     await cancel_and_wait(made.tasks)
 
 
