@@ -125,7 +125,7 @@ class Engine:
 
     @property
     def is_assigned(self) -> bool:
-        """Whether this worker was told, since it started, which partitions are its own."""
+        """Whether there was any assignment since the start, even of no partition."""
         return self._partitions.is_assigned
 
     @property
