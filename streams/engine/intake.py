@@ -3,19 +3,16 @@
 import asyncio
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from streams.engine.fatal import guarded
 from streams.engine.merge import LostRecordsError
 from streams.engine.partitions import Partitions
-from streams.engine.ports import Consumer, TopicPartition
+from streams.engine.ports import Consumer, Fetch, TopicPartition
 from streams.engine.prices import PriceReader
 from streams.engine.scheduling import EndOffsets
 from streams.engine.shard import Phase, Shard
 from topics.catalogue import PRICES
-
-if TYPE_CHECKING:
-    from streams.engine.transport import Fetch
 
 MAX_READ_AGAIN: Final = 5
 """How often missing records are read again from the same offset; after that, the log no longer has them."""
@@ -63,7 +60,7 @@ class Intake:
             await self._consumer.seek(positions)
         log.info("partitions %s are at work", working)
 
-    def feed(self, partition: TopicPartition, fetch: "Fetch") -> None:
+    def feed(self, partition: TopicPartition, fetch: Fetch) -> None:
         """Queue what was read of an input.
 
         What was read before the latest assignment is left out; it is read again. So are records that are missing in

@@ -3,16 +3,13 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from streams.engine.changelogs import Changelogs
 from streams.engine.commit import Commits
 from streams.engine.fatal import end_process
-from streams.engine.ports import Admin, Clock, TopicPartition
+from streams.engine.ports import Admin, Clock, Fetch, TopicPartition
 from streams.engine.shard import Phase, Shard
-
-if TYPE_CHECKING:
-    from streams.engine.transport import Fetch
 
 NO_GENERATION: Final = -1
 """The generation between two assignments."""
@@ -86,7 +83,7 @@ class Partitions:
         self.is_assigned = True
         log.info("partitions %s are this worker's, in generation %d", assigned, generation)
 
-    def restore(self, changelog: TopicPartition, fetch: "Fetch") -> None:
+    def restore(self, changelog: TopicPartition, fetch: Fetch) -> None:
         """Restore what was read of a changelog. Ends the process where records are missing or can't be read."""
         shard = self.shards.get(changelog[1])
         if shard is None or fetch.generation != self.generation:

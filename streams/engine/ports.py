@@ -6,7 +6,7 @@ clock, sleeps or makes a client, so another implementation decides all that the 
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from streams.engine.merge import Record
 
@@ -14,12 +14,25 @@ TopicPartition = tuple[str, int]
 """A topic's full name, and a partition."""
 
 
+class Fetch(NamedTuple):
+    """What was read from one partition: offsets `start` to `end` (exclusive). `start` 0: from the start of its log.
+
+    `generation`: that of the assignment when it was read. It is taken at that moment: a later one could mark fresh
+    records as stale, and recovery, which has already sought to its offsets, would not read them again.
+    """
+
+    records: list[Record]
+    start: int
+    end: int
+    generation: int
+
+
 class FencedError(RuntimeError):
     """Another producer was started with the same transactional id: the partition has another owner."""
 
 
 class Consumer(Protocol):
-    """The worker's member of the consumer group. It reads the inputs, and each fetch is fed to the engine."""
+    """The worker's member of the consumer group. It reads the inputs, and feeds each `Fetch` to the engine."""
 
     async def seek(self, positions: Mapping[TopicPartition, int]) -> None:
         """Continue reading each partition at its offset. Raises when one is not assigned."""

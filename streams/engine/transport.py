@@ -7,32 +7,19 @@ commit markers and aborted records have offsets, too.
 import asyncio
 import time
 from collections.abc import AsyncIterator, Coroutine, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import faust
 from faust.transport.drivers import aiokafka as driver
 from faust.types.tuples import TP, ConsumerMessage
 
-from streams.engine.merge import Record
+from streams.engine.ports import Fetch
 
 FETCH_WAIT_S: Final = 0.1
 """How long to wait for records before a fetch of markers alone is handed over."""
 
 BROKER_WAIT_MS: Final = 50
 """How long the broker may hold a fetch that finds no records; aiokafka asks again only after the response."""
-
-
-class Fetch(NamedTuple):
-    """What was read from one partition: offsets `start` to `end` (exclusive). `start` 0: from the start of its log.
-
-    `generation`: that of the assignment when it was read. It is taken at that moment: a later one could mark fresh
-    records as stale, and recovery, which has already sought to its offsets, would not read them again.
-    """
-
-    records: list[Record]
-    start: int
-    end: int
-    generation: int
 
 
 class _Thread(driver.AIOKafkaConsumerThread):

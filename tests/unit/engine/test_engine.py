@@ -16,10 +16,10 @@ from streams.engine import shard as shards
 from streams.engine.engine import Engine
 from streams.engine.fatal import EXIT_FENCED
 from streams.engine.merge import LostRecordsError
+from streams.engine.ports import Fetch
 from streams.engine.position import TABLE
 from streams.engine.shard import INPUTS, Phase
 from streams.engine.table import TABLES
-from streams.engine.transport import Fetch
 from streams.settings import Settings
 from tests.unit.engine.fakes import FakeClock, FakeConsumer, FakeKafka, Written, process_end, settle
 from topics.catalogue import CLOCK, COMMANDS, DEAD_LETTERS, HEARTBEATS, PRICES

@@ -13,10 +13,10 @@ from streams.engine import merge
 from streams.engine.intake import MAX_READ_AGAIN, Intake
 from streams.engine.merge import LostRecordsError
 from streams.engine.partitions import NO_GENERATION
+from streams.engine.ports import Fetch
 from streams.engine.prices import PriceReader
 from streams.engine.shard import INPUTS, Phase, Shard
 from streams.engine.tasks import cancel_and_wait
-from streams.engine.transport import Fetch
 from streams.limits import HOUR_MS
 from streams.rules.context import Switches
 from tests.unit.engine.fakes import FakeClock, FakeConsumer, FakeKafka, FakeReader, Written, settle

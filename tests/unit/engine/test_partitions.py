@@ -11,10 +11,10 @@ from streams.billing.prices import Prices
 from streams.engine.changelogs import Changelogs
 from streams.engine.commit import Commits, Committer
 from streams.engine.partitions import NO_GENERATION, RESTORE_TIMEOUT_S, Partitions
+from streams.engine.ports import Fetch
 from streams.engine.position import KEY, TABLE, Position, encode_position
 from streams.engine.shard import INPUTS, Phase, Shard
 from streams.engine.tasks import cancel_and_wait
-from streams.engine.transport import Fetch
 from streams.limits import HOUR_MS
 from streams.rules.context import Switches
 from tests.unit.engine.fakes import FakeClock, FakeKafka, Written, process_end
