@@ -21,27 +21,27 @@ _PLAIN_COLUMNS = 120
 
 
 def main(
-    quick: Annotated[bool, typer.Option("--quick", help="20,000 replicas, under two minutes.")] = False,  # noqa: FBT002 - typer's way to write an option
+    quick: Annotated[bool, typer.Option("--quick", help="20,000 replicas, under two minutes.")] = False,  # noqa: FBT002 - an option
     full: Annotated[bool, typer.Option("--full", help="A million replicas.")] = False,  # noqa: FBT002 - as above
-    json: Annotated[Path | None, typer.Option(help="Write the figures to this file, too.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Also write the figures to this file.")] = None,
 ) -> None:
-    """Measure Obol beside a stock Faust agent and raw aiokafka, on the cluster of KAFKA_BOOTSTRAP_SERVERS."""
+    """Benchmark Obol against a stock Faust agent and raw aiokafka, on the cluster of KAFKA_BOOTSTRAP_SERVERS."""
     if quick and full:
-        raise typer.BadParameter("choose --quick or --full, not both")
+        raise typer.BadParameter("use --quick or --full, not both")
     if not Path("/proc/self/stat").exists():
-        raise typer.BadParameter("CPU time and memory are read from /proc, so this needs Linux")
+        raise typer.BadParameter("the benchmarks read CPU time and memory from /proc, and therefore require Linux")
     sizes = QUICK if quick else FULL if full else DEFAULT
-    logging.getLogger("aiokafka").setLevel(logging.ERROR)  # that a fresh topic is asked for again is no news
-    # Asked to end, it ends as by Ctrl-C: what it started is stopped, and its topics are deleted.
+    logging.getLogger("aiokafka").setLevel(logging.ERROR)  # it warns while a new topic has no leader yet
+    # Treat SIGTERM as Ctrl-C, so that processes are stopped and topics are deleted.
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     about = report.machine()
     show = Show()
     if about["load before"] > about["cores"] / 2:
-        show.console.print(f"Other work keeps this machine busy (load {about['load before']}): rates will be too low.")
+        show.console.print(f"Warning: the machine is busy (load {about['load before']}); rates will be too low.")
     try:
         figures = asyncio.run(run(sizes, show))
     except (BenchError, KafkaError) as error:
-        print(f"the bench stopped: {error}", file=sys.stderr)
+        print(f"error: {error}", file=sys.stderr)
         raise typer.Exit(1) from error
     except KeyboardInterrupt as interrupted:
         raise typer.Exit(130) from interrupted

@@ -1,4 +1,4 @@
-"""What every part works with: the installation, the fleet, the worker, and what was found so far."""
+"""The context of a run: the installation, the fleet, the worker, and the figures so far."""
 
 import asyncio
 import re
@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from bench.child import BenchError, Child, child
 from bench.cluster import Cluster
-from bench.figures import Figure, Findings, Sample
-from bench.fleet import Fleet, Placed, count
+from bench.figures import Figure, Figures, Sample
+from bench.fleet import Fleet, RecordsByPartition, count
 from bench.loader import Loader
 from bench.show import Show
 from bench.sizes import PARTITIONS, Sizes
@@ -24,14 +24,15 @@ MINUTE_MS: Final = 60_000
 POLL_S: Final = 0.02
 DEADLINE_S: Final = 600.0
 
+# Log messages of the engine.
 _ASSIGNED: Final = "are this worker's, in generation"
-_AT_WORK: Final = "are at work"
+_ACTIVE: Final = "are at work"
 _LOGGED_AT: Final = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]")
 
 
 @dataclass(slots=True, kw_only=True)
 class Bench:
-    """One run. `minute_ms`: the minute in which the fleet starts; each tick is a minute later."""
+    """A run. `minute_ms`: the minute in which the fleet starts; each tick is a minute later."""
 
     sizes: Sizes
     settings: Settings
@@ -41,16 +42,16 @@ class Bench:
     folder: Path
     fleet: Fleet
     minute_ms: int
-    found: Findings = field(default_factory=Findings)
+    figures: Figures = field(default_factory=Figures)
 
     def add(self, part: str, name: str, value: float, unit: str, **target: Any) -> None:
-        """Note a figure, and show it."""
+        """Add a figure and print it."""
         figure = Figure(part, name, value, unit, **target)
-        self.found.add(figure)
+        self.figures.add(figure)
         self.show.figure(figure)
 
     def environment(self) -> dict[str, str]:
-        """Give the settings of this installation, as variables."""
+        """Return the settings of the installation as environment variables."""
         settings = self.settings
         return {
             "KAFKA_BOOTSTRAP_SERVERS": ",".join(settings.bootstrap_servers),
@@ -65,35 +66,35 @@ class Bench:
         }
 
     @contextmanager
-    def worker(self) -> Iterator["Worker"]:
-        """Run a worker, its views on any free port; stopped at the end."""
+    def worker(self) -> Iterator["MeasuredWorker"]:
+        """Run a worker with its views on a free port."""
         port = free_port()
         log = self.folder / "worker.log"
         arguments = ("-m", "faust", "-A", "streams.app", "worker", "--loglevel=info")
         with child(arguments, "the worker", log, {**self.environment(), "OBOL_HTTP_PORT": str(port)}) as process:
-            yield Worker(self, process, port)
+            yield MeasuredWorker(self, process, port)
 
-    async def write(self, topic: str, placed: Placed, at_ms: int, label: str | None = None) -> None:
-        """Write records, with progress where it takes long."""
+    async def write(self, topic: str, records: RecordsByPartition, at_ms: int, label: str | None = None) -> None:
+        """Write records; with `label`, show progress."""
         if label is None:
-            await self.loader.load(topic, placed, at_ms)
+            await self.loader.load(topic, records, at_ms)
             return
-        with self.show.counting(label, count(placed)) as told:
-            await self.loader.load(topic, placed, at_ms, told)
+        with self.show.counting(label, count(records)) as advance:
+            await self.loader.load(topic, records, at_ms, advance)
 
     async def until(self, condition: Callable[[], Any], process: Child, what: str) -> None:
-        """Wait until `condition`, asked again and again, holds. Raises `BenchError` when `process` has failed."""
+        """Wait until `condition` holds. Raises `BenchError` if `process` fails, or after `DEADLINE_S`."""
         end_s = time.monotonic() + DEADLINE_S
         while not await condition():
             process.check()
             if time.monotonic() >= end_s:
-                msg = f"{what}: not after {DEADLINE_S:g} s; see {process.log}"
+                msg = f"timed out after {DEADLINE_S:g} s: {what}; see {process.log}"
                 raise BenchError(msg)
             await asyncio.sleep(POLL_S)
 
 
-class Worker:
-    """A running worker of Obol, its views on `port` of 127.0.0.1."""
+class MeasuredWorker:
+    """A running worker, with its views on `port` of 127.0.0.1."""
 
     def __init__(self, bench: Bench, process: Child, port: int) -> None:
         self.process = process
@@ -101,17 +102,17 @@ class Worker:
         self._bench = bench
 
     async def ready(self) -> float:
-        """Wait until its partitions are at work; give the seconds from their assignment, by its log."""
+        """Wait until its partitions are active. Returns the seconds since their assignment, from its log."""
 
-        async def at_work() -> bool:
-            return _AT_WORK in self.process.log.read_text(encoding="utf-8", errors="replace")
+        async def is_active() -> bool:
+            return _ACTIVE in self.process.log.read_text(encoding="utf-8", errors="replace")
 
         with self._bench.show.waiting("starting a worker"):
-            await self._bench.until(at_work, self.process, "the worker's start")
+            await self._bench.until(is_active, self.process, "the worker's start")
         return restoring_s(self.process.log.read_text(encoding="utf-8", errors="replace"))
 
     async def applied(self, topic: str, label: str | None = None) -> Sample:
-        """Wait until all that is in `topic` is committed; from the first commit seen to the last."""
+        """Wait until all records of `topic` are committed. The sample is from the first commit to the last."""
         bench = self._bench
         name = bench.settings.topic(topic)
         target = sum(await bench.cluster.ends(name, PARTITIONS))
@@ -125,7 +126,7 @@ class Worker:
             committed = await self._committed(name)
             if committed > now[2]:
                 now = time.perf_counter(), self.process.cpu_s, committed
-                told(committed - first - shown[0])
+                advance(committed - first - shown[0])
                 shown[0] = committed - first
                 if not is_moving:
                     is_moving = True
@@ -133,16 +134,18 @@ class Worker:
             return committed >= target
 
         shown = [0]
-        with bench.show.counting(label or topic, target - first) as told:
+        with bench.show.counting(label or topic, target - first) as advance:
             await bench.until(done, self.process, f"{topic} read to its end")
         return Sample(now[2] - start[2], now[0] - start[0], now[1] - start[1])
 
-    async def timed(self, topic: str, placed: Placed, at_ms: int, work: int, label: str | None = None) -> Sample:
-        """Write records to an idle worker, and wait until they are committed; `work` is what the sample counts."""
+    async def timed(
+        self, topic: str, records: RecordsByPartition, at_ms: int, work: int, label: str | None = None
+    ) -> Sample:
+        """Write records to an idle worker and wait until they are committed. `work`: the count of the sample."""
         bench = self._bench
         name = bench.settings.topic(topic)
         before = time.perf_counter(), self.process.cpu_s
-        await bench.write(topic, placed, at_ms, label)
+        await bench.write(topic, records, at_ms, label)
         target = sum(await bench.cluster.ends(name, PARTITIONS))
 
         async def done() -> bool:
@@ -156,21 +159,21 @@ class Worker:
 
 
 def restoring_s(log: str) -> float:
-    """Read off a worker's log how long it took from the last assignment until it was at work."""
-    assigned = at_work = None
+    """Return the seconds from the last assignment until the partitions were active, from a worker's log."""
+    assigned = active = None
     for line in log.splitlines():
         if _ASSIGNED in line:
             assigned = _logged_at(line)
-        elif _AT_WORK in line:
-            at_work = _logged_at(line)
-    if assigned is None or at_work is None or at_work < assigned:
-        raise BenchError("the worker's log does not say when it got its partitions and when they were at work")
-    return (at_work - assigned).total_seconds()
+        elif _ACTIVE in line:
+            active = _logged_at(line)
+    if assigned is None or active is None or active < assigned:
+        raise BenchError("the worker's log does not say when its partitions were assigned and active")
+    return (active - assigned).total_seconds()
 
 
 def _logged_at(line: str) -> datetime:
     found = _LOGGED_AT.match(line)
     if found is None:
-        msg = f"a line of the worker's log has no time: {line}"
+        msg = f"a line of the worker's log has no timestamp: {line}"
         raise BenchError(msg)
-    return datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S,%f")  # noqa: DTZ007 - only differences are taken
+    return datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S,%f")  # noqa: DTZ007 - only differences are used

@@ -1,4 +1,4 @@
-"""A process that is measured from outside: its CPU time, its memory, its log."""
+"""A child process with its CPU time, memory and log."""
 
 import os
 import signal
@@ -9,21 +9,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from sim.worker import error_lines
+
 ROOT: Final = Path(__file__).resolve().parent.parent
 
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _STOP_S: Final = 60
-_LOG_LINES: Final = 40
-_BAD_LEVELS: Final = ("[ERROR]", "[CRITICAL]")
 
 
 class BenchError(RuntimeError):
-    """A run that can't go on, or whose result would mean nothing; the message says why."""
+    """A run that failed, or whose result would be meaningless."""
 
 
 class Child:
-    """A running process of ours."""
+    """A child process."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", name: str, log: Path) -> None:
         self.name = name
@@ -32,31 +32,31 @@ class Child:
 
     @property
     def cpu_s(self) -> float:
-        """Seconds of CPU time so far, of all its threads, user and system."""
+        """CPU time so far in seconds, user and system, of all threads."""
         fields = Path(f"/proc/{self._process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
 
     @property
     def rss_bytes(self) -> int:
-        """Bytes of memory that it holds."""
+        """Resident memory in bytes."""
         fields = Path(f"/proc/{self._process.pid}/statm").read_text(encoding="ascii").split()
         return int(fields[1]) * _PAGE_BYTES
 
     def check(self) -> None:
-        """Raise `BenchError`, with its last words, where it has ended with a failure."""
+        """Raise `BenchError` with the last error of its log if it has failed."""
         if self._process.poll():
-            words = complaint(self.log.read_text(encoding="utf-8", errors="replace").splitlines())
-            msg = "\n".join((f"{self.name} ended with code {self._process.returncode}; from {self.log}:", *words))
+            lines = error_lines(self.log.read_text(encoding="utf-8", errors="replace"))
+            msg = "\n".join((f"{self.name} exited with code {self._process.returncode}; from {self.log}:", *lines))
             raise BenchError(msg)
 
     @property
-    def has_ended(self) -> bool:
-        """Whether it is over, with success. Raises `BenchError`."""
+    def has_exited(self) -> bool:
+        """Whether it has exited with success. Raises `BenchError` if it failed."""
         self.check()
         return self._process.poll() is not None
 
     def stop(self) -> None:
-        """Ask it to end, wait, and insist."""
+        """Stop it with SIGTERM, and after `_STOP_S` with SIGKILL."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
             try:
@@ -66,17 +66,9 @@ class Child:
                 self._process.wait()
 
 
-def complaint(log: Sequence[str]) -> Sequence[str]:
-    """Give the lines of a log that say what went wrong: from the first error on, or else the last ones."""
-    for at, line in enumerate(log):
-        if any(level in line for level in _BAD_LEVELS):
-            return log[at : at + _LOG_LINES]
-    return log[-_LOG_LINES:]
-
-
 @contextmanager
 def child(arguments: Sequence[str], name: str, log: Path, environment: Mapping[str, str]) -> Iterator[Child]:
-    """Run this Python with `arguments`, `environment` added to ours, its output in `log`; stopped at the end."""
+    """Run this Python with `arguments`, with `environment` added to ours and output in `log`. Stopped at the end."""
     with log.open("wb") as out:
         process = subprocess.Popen(
             [sys.executable, *arguments],
@@ -85,7 +77,7 @@ def child(arguments: Sequence[str], name: str, log: Path, environment: Mapping[s
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
-            start_new_session=True,  # Ctrl-C is for us; what is measured is stopped by us
+            start_new_session=True,  # so that Ctrl-C reaches only us, and we stop it
         )
     started = Child(process, name, log)
     try:

@@ -1,4 +1,4 @@
-"""The broker, as far as a run needs it: where topics end, how far groups have read, and away with the topics after."""
+"""Queries to the cluster: end offsets, committed offsets, records; and deleting the run's topics."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,7 +11,7 @@ from streams.settings import Settings
 
 
 class Cluster:
-    """Questions to the cluster of one installation."""
+    """The cluster of one installation."""
 
     def __init__(self, settings: Settings, admin: Any, consumer: Any) -> None:
         self.settings = settings
@@ -19,24 +19,24 @@ class Cluster:
         self._consumer = consumer
 
     async def ends(self, topic: str, partitions: int) -> list[int]:
-        """Give the end offset of each partition of a topic, by its full name."""
-        places = [TopicPartition(topic, partition) for partition in range(partitions)]
-        found = await self._consumer.end_offsets(places)
-        return [found[place] for place in places]
+        """Return the end offset of each partition of a topic (name with the namespace)."""
+        tps = [TopicPartition(topic, partition) for partition in range(partitions)]
+        found = await self._consumer.end_offsets(tps)
+        return [found[tp] for tp in tps]
 
     async def committed(self, group: str, topic: str, partitions: int) -> list[int]:
-        """Give the offset that `group` has committed in each partition of a topic; 0 for none."""
-        places = [TopicPartition(topic, partition) for partition in range(partitions)]
-        found = await self._admin.list_consumer_group_offsets(group, partitions=places)
-        return [max(0, found[place].offset) if place in found else 0 for place in places]
+        """Return the committed offset of `group` in each partition of a topic; 0 if there is none."""
+        tps = [TopicPartition(topic, partition) for partition in range(partitions)]
+        found = await self._admin.list_consumer_group_offsets(group, partitions=tps)
+        return [max(0, found[tp].offset) if tp in found else 0 for tp in tps]
 
     async def read(self, topic: str, partitions: int) -> AsyncIterator[tuple[bytes, bytes]]:
-        """Give every committed (key, value) of a topic, partition by partition."""
-        places = [TopicPartition(topic, partition) for partition in range(partitions)]
-        ends = await self._consumer.end_offsets(places)
-        self._consumer.assign(places)
-        await self._consumer.seek_to_beginning(*places)
-        while behind := [place for place in places if await self._consumer.position(place) < ends[place]]:
+        """Yield the key and value of every committed record of a topic."""
+        tps = [TopicPartition(topic, partition) for partition in range(partitions)]
+        ends = await self._consumer.end_offsets(tps)
+        self._consumer.assign(tps)
+        await self._consumer.seek_to_beginning(*tps)
+        while behind := [tp for tp in tps if await self._consumer.position(tp) < ends[tp]]:
             for records in (await self._consumer.getmany(*behind, timeout_ms=200)).values():
                 for record in records:
                     yield record.key, record.value
@@ -44,24 +44,24 @@ class Cluster:
 
     async def count(self, topic: str, partitions: int) -> int:
         """Count the committed records of a topic."""
-        found = 0
+        count = 0
         async for _ in self.read(topic, partitions):
-            found += 1
-        return found
+            count += 1
+        return count
 
     async def topics(self) -> list[str]:
-        """List this installation's topics, by their full names."""
+        """Return the names of this installation's topics."""
         return sorted(name for name in await self._admin.list_topics() if name.startswith(self.settings.topic("")))
 
     async def remove(self) -> None:
-        """Delete every topic of this installation."""
+        """Delete all topics of this installation."""
         if names := await self.topics():
             await self._admin.delete_topics(names)
 
 
 @asynccontextmanager
 async def cluster(settings: Settings) -> AsyncIterator[Cluster]:
-    """Connect; closed at the end."""
+    """Yield a connected cluster."""
     options = settings.kafka_client_options()
     admin = AIOKafkaAdminClient(**options)
     consumer = AIOKafkaConsumer(

@@ -1,4 +1,4 @@
-"""What a run has found."""
+"""The results of a run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ Better = Literal["more", "less"]
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measured number. `target` is what it is held against, where there is one: more of it is better, or less."""
+    """A measured number. `target`: what it is compared with. `better`: whether more or less is better."""
 
     part: str
     name: str
@@ -21,7 +21,7 @@ class Figure:
 
     @property
     def met(self) -> bool | None:
-        """Whether the target is met; None without one."""
+        """Whether the target is met; None without a target."""
         if self.target is None:
             return None
         return self.value >= self.target if self.better == "more" else self.value <= self.target
@@ -29,7 +29,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Work that a process has done: `count` of something in `wall_s`, at `cpu_s` of its CPU time."""
+    """Work of a process: `count` items in `wall_s` elapsed seconds, with `cpu_s` seconds of CPU time."""
 
     count: int
     wall_s: float
@@ -37,22 +37,22 @@ class Sample:
 
     @property
     def per_s(self) -> float:
-        """How many a second."""
+        """Items per second."""
         return self.count / self.wall_s
 
     @property
     def per_cpu_s(self) -> float:
-        """How many in a second of CPU time."""
+        """Items per second of CPU time."""
         return self.count / self.cpu_s
 
     @property
     def cpu_s_per_million(self) -> float:
-        """Seconds of CPU time that a million take."""
+        """CPU seconds per million items."""
         return self.cpu_s * 1_000_000 / self.count
 
 
 def typical(samples: Sequence[Sample]) -> Sample:
-    """Give the median of each, of samples of one kind of work."""
+    """Return the medians of samples of the same kind."""
     return Sample(
         round(median(sample.count for sample in samples)),
         median(sample.wall_s for sample in samples),
@@ -61,17 +61,17 @@ def typical(samples: Sequence[Sample]) -> Sample:
 
 
 @dataclass(slots=True)
-class Findings:
-    """All figures, in the order in which they were found."""
+class Figures:
+    """All figures, in the order of measurement."""
 
     figures: list[Figure] = field(default_factory=list)
 
     def add(self, figure: Figure) -> None:
-        """Note a figure."""
+        """Add a figure."""
         self.figures.append(figure)
 
     def value(self, part: str, name: str) -> float:
-        """Give a figure found before. Raises `KeyError`."""
+        """Return the value of a figure. Raises `KeyError`."""
         for figure in self.figures:
             if (figure.part, figure.name) == (part, name):
                 return figure.value

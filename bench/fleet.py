@@ -1,4 +1,4 @@
-"""What the fleet says: orgs, deployments of a hundred replicas, their records as bytes. Times are UTC milliseconds."""
+"""The records of the benchmarks' fleet, as bytes: orgs with deployments of a hundred replicas."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -12,47 +12,47 @@ PROFILE: Final = "dedicated.h100.1x"
 BIG_ORG: Final = "org-000000"
 
 _BIG_ORG_SHARE: Final = 10
-"""One deployment in so many belongs to the big org: pages and ticks must bear an org that is far larger than others."""
+"""One in this many deployments belongs to the big org, which is therefore much larger than the others."""
 
 
-class Keyed(NamedTuple):
-    """A record without its time."""
+class KeyValue(NamedTuple):
+    """A record without its timestamp."""
 
     key: bytes
     value: bytes
 
 
-Placed = dict[int, list[Keyed]]
-"""Records by partition, in their order."""
+RecordsByPartition = dict[int, list[KeyValue]]
+"""Records by partition, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """`replicas` replicas, a multiple of 100, over `partitions` partitions."""
+    """A fleet of `replicas` replicas (a multiple of 100) over `partitions` partitions."""
 
     replicas: int
     partitions: int
     deployments: list[tuple[str, str]] = field(init=False)
 
     def __post_init__(self) -> None:
-        """List the deployments, each with its org."""
+        """Create the list of (org, deployment)."""
         count = self.replicas // REPLICAS_PER_DEPLOYMENT
         orgs = (BIG_ORG if at % _BIG_ORG_SHARE == 0 else f"org-{at:06}" for at in range(count))
         object.__setattr__(self, "deployments", [(org, f"dep-{at:06}") for at, org in enumerate(orgs)])
 
     @property
     def orgs(self) -> list[str]:
-        """Every org."""
+        """All orgs."""
         return list(dict.fromkeys(org for org, _ in self.deployments))
 
     def each_replica(self) -> Iterator[tuple[str, str]]:
-        """Every (org, replica)."""
+        """Yield (org, replica) of all replicas."""
         for org, deployment in self.deployments:
             for number in range(1, REPLICAS_PER_DEPLOYMENT + 1):
                 yield org, f"{deployment}-r{number}"
 
-    def commands(self) -> Placed:
-        """A `create_deployment` for each deployment."""
+    def commands(self) -> RecordsByPartition:
+        """Return a `create_deployment` for each deployment."""
         return self._place(
             (
                 org,
@@ -65,8 +65,8 @@ class Fleet:
             for org, deployment in self.deployments
         )
 
-    def starts(self) -> Placed:
-        """A progress callback for each replica: it runs."""
+    def starts(self) -> RecordsByPartition:
+        """Return a "healthy" callback for each replica."""
         return self._place(
             (
                 org,
@@ -78,31 +78,31 @@ class Fleet:
             for org, replica in self.each_replica()
         )
 
-    def heartbeats(self) -> Placed:
-        """One heartbeat of each replica."""
+    def heartbeats(self) -> RecordsByPartition:
+        """Return a heartbeat of each replica."""
         return self._place(
             (org, f'{{"org_id":"{org}","replica_id":"{replica}"}}') for org, replica in self.each_replica()
         )
 
-    def requests(self, count: int) -> Placed:
-        """`count` inference requests, spread over the deployments."""
+    def requests(self, count: int) -> RecordsByPartition:
+        """Return `count` inference requests, distributed over the deployments."""
         return self._place(
             (org, f'{{"org_id":"{org}","deployment_id":"{deployment}"}}')
             for org, deployment in (self.deployments[at % len(self.deployments)] for at in range(count))
         )
 
-    def _place(self, records: Iterator[tuple[str, str]]) -> Placed:
-        placed: Placed = defaultdict(list)
+    def _place(self, records: Iterator[tuple[str, str]]) -> RecordsByPartition:
+        by_partition: RecordsByPartition = defaultdict(list)
         for org, value in records:
-            placed[partition_of(org, self.partitions)].append(Keyed(org.encode(), value.encode()))
-        return dict(placed)
+            by_partition[partition_of(org, self.partitions)].append(KeyValue(org.encode(), value.encode()))
+        return dict(by_partition)
 
 
-def count(placed: Placed) -> int:
-    """How many records there are."""
-    return sum(map(len, placed.values()))
+def count(records: RecordsByPartition) -> int:
+    """Return the number of records."""
+    return sum(map(len, records.values()))
 
 
-def prices() -> Sequence[Keyed]:
-    """Give the price of the fleet's profile."""
-    return [Keyed(PROFILE.encode(), f'{{"profile":"{PROFILE}","price":"300","currency":"JPY"}}'.encode())]
+def prices() -> Sequence[KeyValue]:
+    """Return the price of the fleet's profile."""
+    return [KeyValue(PROFILE.encode(), f'{{"profile":"{PROFILE}","price":"300","currency":"JPY"}}'.encode())]

@@ -1,4 +1,4 @@
-"""Records into topics, as fast as a Python client can: whole batches, compressed with lz4."""
+"""Writes records in whole batches, compressed with lz4."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -7,30 +7,32 @@ from typing import Any, Final
 
 from aiokafka import AIOKafkaProducer
 
-from bench.fleet import Keyed, Placed
+from bench.fleet import KeyValue, RecordsByPartition
 from streams.settings import Settings
 
 _BATCH_BYTES: Final = 256 * 1024
 _SLICE_RECORDS: Final = 20_000
-"""Records that are sent before others have their turn, and their acknowledgements are waited for."""
+"""The number of records sent before waiting for their acknowledgements."""
 
 
 class Loader:
-    """Writes records of one installation."""
+    """Writes records to the topics of one installation."""
 
     def __init__(self, settings: Settings, producer: Any) -> None:
         self._settings = settings
         self._producer = producer
 
-    async def load(self, topic: str, placed: Placed, at_ms: int, told: Callable[[int], None] = lambda _: None) -> None:
-        """Write `placed` to `topic` (without namespace), all with one time; `told` hears how many were written."""
-        for partition, records in placed.items():
-            for start in range(0, len(records), _SLICE_RECORDS):
-                part = records[start : start + _SLICE_RECORDS]
+    async def load(
+        self, topic: str, records: RecordsByPartition, at_ms: int, advance: Callable[[int], None] = lambda _: None
+    ) -> None:
+        """Write records with one timestamp to `topic` (name without the namespace); `advance` gets each count."""
+        for partition, in_partition in records.items():
+            for start in range(0, len(in_partition), _SLICE_RECORDS):
+                part = in_partition[start : start + _SLICE_RECORDS]
                 await self._write(topic, partition, part, at_ms)
-                told(len(part))
+                advance(len(part))
 
-    async def _write(self, topic: str, partition: int, records: Sequence[Keyed], at_ms: int) -> None:
+    async def _write(self, topic: str, partition: int, records: Sequence[KeyValue], at_ms: int) -> None:
         name, producer = self._settings.topic(topic), self._producer
         sent = []
         batch = producer.create_batch()
@@ -45,7 +47,7 @@ class Loader:
 
 @asynccontextmanager
 async def loader(settings: Settings) -> AsyncIterator[Loader]:
-    """Connect; closed at the end."""
+    """Yield a connected loader."""
     producer = AIOKafkaProducer(
         **settings.kafka_client_options(), acks="all", compression_type="lz4", max_batch_size=_BATCH_BYTES
     )

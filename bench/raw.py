@@ -1,7 +1,7 @@
-"""The ceiling: aiokafka reads a topic to its end, and nothing is done with it.
+"""The upper limit: aiokafka reads a topic and discards the records.
 
-Run by the bench as `python -m bench.raw TOPIC PARTITIONS RECORDS`; the last line it prints is how long it took, in
-seconds, and how much CPU time.
+Run as `python -m bench.raw TOPIC PARTITIONS RECORDS`. The last line of its output is the elapsed time and the CPU time,
+in seconds.
 """
 
 import asyncio
@@ -17,15 +17,15 @@ MAX_POLL_RECORDS: Final = 5_000
 
 
 async def read(topic: str, partitions: int, records: int) -> tuple[float, float]:
-    """Read `records` records; from the first to the last, give the wall time and the CPU time, in seconds."""
+    """Read `records` records. Returns the elapsed time and the CPU time in seconds."""
     consumer = AIOKafkaConsumer(
         **Settings.load_or_exit().kafka_client_options(), enable_auto_commit=False, auto_offset_reset="earliest"
     )
     await consumer.start()
     try:
-        places = [TopicPartition(topic, partition) for partition in range(partitions)]
-        consumer.assign(places)
-        await consumer.seek_to_beginning(*places)
+        assigned = [TopicPartition(topic, partition) for partition in range(partitions)]
+        consumer.assign(assigned)
+        await consumer.seek_to_beginning(*assigned)
         wall_s, cpu_s = time.perf_counter(), time.process_time()
         left = records
         while left > 0:

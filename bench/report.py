@@ -1,4 +1,4 @@
-"""What a run prints at its end, and writes as JSON."""
+"""The report of a run, as a table and as JSON."""
 
 import json
 import os
@@ -17,46 +17,46 @@ from bench.figures import Figure
 from bench.sizes import Sizes
 
 _WHOLE_FROM = 100
-_WORDS = {True: "[green]yes[/green]", False: "[red]no[/red]", None: ""}
+_MET = {True: "[green]yes[/green]", False: "[red]no[/red]", None: ""}
 
 
 def number(value: float) -> str:
-    """Write a number as people read it: whole from a hundred on, three digits below."""
+    """Format a number: without decimals from a hundred on, with three digits below."""
     return f"{value:,.0f}" if abs(value) >= _WHOLE_FROM else f"{value:.3g}"
 
 
 def target(figure: Figure) -> str:
-    """Write a target; a blank for none."""
+    """Format a target; blank if there is none."""
     if figure.target is None:
         return ""
     return f"{'≥' if figure.better == 'more' else '≤'} {number(figure.target)}"
 
 
 def table(figures: Sequence[Figure], title: str) -> Table:
-    """Show all figures, part by part."""
-    shown = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
+    """Return a table of all figures."""
+    result = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
     for heading in ("part", "figure"):
-        shown.add_column(heading)
+        result.add_column(heading)
     for heading in ("value", "unit", "target", "met"):
-        shown.add_column(heading, justify="right" if heading != "unit" else "left")
+        result.add_column(heading, justify="right" if heading != "unit" else "left")
     part = None
     for figure in figures:
         if part is not None and figure.part != part:
-            shown.add_section()
-        shown.add_row(
+            result.add_section()
+        result.add_row(
             escape(figure.part) if figure.part != part else "",
             escape(figure.name),
             number(figure.value),
             escape(figure.unit),
             target(figure),
-            _WORDS[figure.met],
+            _MET[figure.met],
         )
         part = figure.part
-    return shown
+    return result
 
 
 def machine() -> dict[str, Any]:
-    """Say what a run that is about to start runs on."""
+    """Return a description of the machine and its load."""
     return {
         "cpu": _cpu(),
         "cores": os.cpu_count(),
@@ -76,6 +76,6 @@ def _cpu() -> str:
 
 
 def to_json(figures: Sequence[Figure], sizes: Sizes, about: dict[str, Any]) -> str:
-    """Write everything, for programs."""
+    """Return the figures, sizes and machine as JSON."""
     found = [{**asdict(figure), "met": figure.met} for figure in figures]
     return json.dumps({"machine": about, "sizes": asdict(sizes), "figures": found}, indent=2) + "\n"

@@ -1,7 +1,6 @@
-"""One worker's rows without the worker: `python -m bench.restorer FILE`, of rows written by `write_rows`.
+"""Restore rows without Kafka: `python -m bench.restorer FILE`, from a file written by `write_rows`.
 
-The last line it prints: how many rows, the seconds of CPU time that reading them back took, and the bytes of memory
-that they hold.
+The last line of its output is the number of rows, the CPU seconds of the restore, and the bytes of memory of the rows.
 """
 
 import gc
@@ -22,19 +21,18 @@ _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 def write_rows(path: Path, rows: Iterable[tuple[str, bytes, bytes]]) -> int:
-    """Write (table, key, value) of rows, as changelogs have them, to a file; returns how many."""
+    """Write rows as (table, key, value) to a file. Returns their number."""
     count = 0
     with path.open("wb") as out:
         for table, key, value in rows:
-            out.write(
-                table.encode() + b"\t" + key + b"\t" + value + b"\n"
-            )  # neither holds a tab or a newline: ids and compact JSON
+            # Ids and compact JSON have no tab or newline.
+            out.write(b"\t".join((table.encode(), key, value)) + b"\n")
             count += 1
     return count
 
 
 def restore(path: Path) -> Shard:
-    """Read them back into a shard, as after a start."""
+    """Restore the rows of a file into a shard."""
     shard = Shard(0, partitions=1, prices=Prices(), switches=Switches(True, False), retention_ms=0, stall_timeout_s=0)
     with path.open("rb") as lines:
         for line in lines:

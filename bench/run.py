@@ -1,4 +1,4 @@
-"""One run: an installation of its own, the parts in their order, its topics deleted at the end."""
+"""A run: it creates its own installation, measures all parts, and deletes its topics."""
 
 import asyncio
 import os
@@ -20,11 +20,11 @@ from bench.sizes import PARTITIONS, Sizes
 from streams.settings import Settings
 
 _STARTED_AGO_MS: Final = 30 * MINUTE_MS
-"""Topics keep producers' times, and brokers refuse those far ahead: the log's time is a recent past."""
+"""Records have timestamps of the recent past, since brokers refuse timestamps far in the future."""
 
 
 async def run(sizes: Sizes, show: Show) -> list[Figure]:
-    """Measure everything. Raises `BenchError`, and `KafkaError` where there is no cluster."""
+    """Measure all parts. Raises `BenchError`, and `KafkaError` if the cluster can't be used."""
     settings = _settings()
     async with cluster(settings) as broker, loader(settings) as writer:
         bench = Bench(
@@ -42,9 +42,9 @@ async def run(sizes: Sizes, show: Show) -> list[Figure]:
             await _measure(bench)
         finally:
             await asyncio.shield(broker.remove())
-    # Kept after a failure: its logs say why.
+    # Only after success: the logs of a failed run are kept.
     shutil.rmtree(bench.folder)
-    return bench.found.figures
+    return bench.figures.figures
 
 
 async def _measure(bench: Bench) -> None:

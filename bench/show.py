@@ -1,4 +1,4 @@
-"""What a run prints while it runs: bars on a terminal, plain lines elsewhere."""
+"""Progress of a run: bars on a terminal, lines elsewhere."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -15,22 +15,22 @@ _LINE_EVERY_S = 10
 
 
 class Show:
-    """Progress on stderr; stdout is for the report."""
+    """Shows progress on stderr; stdout is for the report."""
 
     def __init__(self) -> None:
         self.console = Console(stderr=True)
 
     def part(self, title: str) -> None:
-        """A part begins."""
+        """Print the title of a part."""
         self.console.print(f"[bold]{escape(title)}[/bold]")
 
     def figure(self, figure: Figure) -> None:
-        """A figure is found."""
+        """Print a figure."""
         self.console.print(f"  {escape(figure.name)}: {number(figure.value)} {escape(figure.unit)}")
 
     @contextmanager
     def counting(self, label: str, total: int) -> Iterator[Callable[[int], None]]:
-        """Show how much of `total` is done; what is yielded is called with each step."""
+        """Show how much of `total` is done. Call the yielded function with each step."""
         if not self.console.is_terminal:
             yield from self._lines(label, total)
             return
@@ -41,7 +41,7 @@ class Show:
 
     @contextmanager
     def waiting(self, label: str) -> Iterator[None]:
-        """Show that something takes its time."""
+        """Show the elapsed time of a step."""
         if not self.console.is_terminal:
             self.console.print(f"  {escape(label)} …")
             yield
@@ -52,14 +52,14 @@ class Show:
             yield
 
     def _lines(self, label: str, total: int) -> Iterator[Callable[[int], None]]:
-        done, told_s = 0, time.monotonic()
+        done, printed_s = 0, time.monotonic()
         self.console.print(f"  {escape(label)} …")
 
-        def told(step: int) -> None:
-            nonlocal done, told_s
+        def advance(step: int) -> None:
+            nonlocal done, printed_s
             done += step
-            if time.monotonic() >= told_s + _LINE_EVERY_S:
-                told_s = time.monotonic()
+            if time.monotonic() >= printed_s + _LINE_EVERY_S:
+                printed_s = time.monotonic()
                 self.console.print(f"  {escape(label)}: {done:,} of {total:,}")
 
-        yield told
+        yield advance

@@ -1,4 +1,4 @@
-"""How much of everything a run measures."""
+"""The sizes of a run."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -9,9 +9,9 @@ REPLICAS_PER_DEPLOYMENT: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """One run: `replicas` (a multiple of 100), `rounds` heartbeats of each, `ticks`, and the other parts' amounts.
+    """The sizes of a run. `replicas`: a multiple of 100; `rounds`: heartbeats of each replica in the first part.
 
-    `stock_s`: how long the stock agent is watched; it would need many minutes for all heartbeats, at a steady rate.
+    `stock_s`: how long the stock agent is measured. It would need many minutes for all heartbeats, at a constant rate.
     """
 
     name: str

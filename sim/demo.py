@@ -19,7 +19,7 @@ from sim.records import CURRENCY, TICK_DELAY_MS
 from sim.script import SPAN_MS, Script
 from sim.signals import ended_by_signals
 from sim.stage import OUTPUT_TOPICS, Stage
-from sim.worker import ROOT, Worker, WorkerError, worker
+from sim.worker import ROOT, WorkerError, WorkerProcess, worker
 from topics.provision import ProvisionError, provision
 
 Result = TypeVar("Result")
@@ -112,7 +112,7 @@ class Demo:
 
             await driver.time_lapse(stage, kafka, times, after_minute)
 
-    def _report(self, script: Script, stage: Stage, child: Worker) -> Audit:
+    def _report(self, script: Script, stage: Stage, child: WorkerProcess) -> Audit:
         with self.console.status("Reading the views"):
             found = audit(script.orgs, child.views, stage)
             evidence = stories.Evidence(stage, child.views)
@@ -171,7 +171,7 @@ def _story(builder: stories.StoryBuilder, evidence: stories.Evidence, found: Aud
         return stories.Story(name, (f"incomplete: {error}",))
 
 
-async def _while_alive(child: Worker, work: Coroutine[Any, Any, Result]) -> Result:
+async def _while_alive(child: WorkerProcess, work: Coroutine[Any, Any, Result]) -> Result:
     """Run `work`. Raises `WorkerError` if the worker exits first."""
     running, exited = asyncio.create_task(work), asyncio.create_task(child.wait_exit())
     try:

@@ -27,7 +27,7 @@ class WorkerError(RuntimeError):
     """The worker exited or did not become ready. The message has the last error of its log."""
 
 
-class Worker:
+class WorkerProcess:
     """A running worker with its views and its log."""
 
     def __init__(self, process: asyncio.subprocess.Process, port: int, log: Path) -> None:
@@ -67,7 +67,7 @@ class Worker:
 
 
 @asynccontextmanager
-async def worker(environment: Mapping[str, str], log: Path) -> AsyncIterator[Worker]:
+async def worker(environment: Mapping[str, str], log: Path) -> AsyncIterator[WorkerProcess]:
     """Run a worker with `environment` added to ours and its output in `log`. It is stopped at the end."""
     port = free_port()
     with _opened(log) as out:
@@ -82,7 +82,7 @@ async def worker(environment: Mapping[str, str], log: Path) -> AsyncIterator[Wor
             # So that Ctrl-C reaches only us: we stop the worker once its views are no longer needed.
             start_new_session=True,
         )
-    child = Worker(process, port, log)
+    child = WorkerProcess(process, port, log)
     try:
         yield child
     finally:

@@ -24,7 +24,7 @@ _NAMESPACE_STEM_CHARS = 24
 
 
 def _unavailable(what: str) -> None:
-    """Skip for a person whose machine lacks an optional part; fail where nobody would notice a skip."""
+    """Skip the test if an optional program is missing; fail in CI, where a skip would go unnoticed."""
     if os.environ.get("CI"):
         pytest.fail(what)
     pytest.skip(what)

@@ -1,9 +1,9 @@
-"""Heartbeats with a row kept for each: the stock agent, Obol's worker, and raw aiokafka, on the same topic."""
+"""Heartbeats: the stock agent, an Obol worker, and raw aiokafka, on the same topic."""
 
 import asyncio
 import time
 
-from bench.bench import POLL_S, Bench, Worker
+from bench.bench import POLL_S, Bench, MeasuredWorker
 from bench.child import BenchError, child
 from bench.figures import Sample
 from bench.fleet import count
@@ -19,20 +19,20 @@ RATIO_TARGET = 10.0
 
 
 async def write_backlog(bench: Bench) -> None:
-    """Write every round of heartbeats, between the 20th and the 50th second of the fleet's minute."""
-    bench.show.part(f"Heartbeats: {bench.sizes.heartbeats:,}, one topic for all")
-    beats = bench.fleet.heartbeats()
+    """Write all rounds of heartbeats, with timestamps in the 20th to 50th second of the fleet's minute."""
+    bench.show.part(f"Heartbeats: {bench.sizes.heartbeats:,}")
+    records = bench.fleet.heartbeats()
     rounds = bench.sizes.rounds
-    with bench.show.counting("writing heartbeats", bench.sizes.heartbeats) as told:
+    with bench.show.counting("writing heartbeats", bench.sizes.heartbeats) as advance:
         for at in range(rounds):
             at_ms = bench.minute_ms + FIRST_ROUND_MS + (LAST_ROUND_MS - FIRST_ROUND_MS) * at // rounds
-            await bench.loader.load(HEARTBEATS.name, beats, at_ms, told)
-    if count(beats) != bench.fleet.replicas:
-        raise BenchError("the fleet has not one heartbeat for each replica")
+            await bench.loader.load(HEARTBEATS.name, records, at_ms, advance)
+    if count(records) != bench.fleet.replicas:
+        raise BenchError("the fleet does not have one heartbeat for each replica")
 
 
 async def measure_stock(bench: Bench) -> Sample:
-    """Watch the stock agent for a while: a record of its table's changelog is a heartbeat done."""
+    """Measure the stock agent for `stock_s`. Each changelog record counts as a heartbeat."""
     app_id = bench.settings.topic("stock")
     changelog = f"{app_id}-last_health_check-changelog"
     environment = {
@@ -46,48 +46,48 @@ async def measure_stock(bench: Bench) -> Sample:
 
     with child(arguments, "the stock agent", bench.folder / "stock.log", environment) as process:
 
-        async def is_at_work() -> bool:
+        async def is_active() -> bool:
             return changelog in await bench.cluster.topics() and await done() > 0
 
         async def done() -> int:
             return sum(await bench.cluster.ends(changelog, PARTITIONS))
 
         with bench.show.waiting("starting the stock agent"):
-            await bench.until(is_at_work, process, "the stock agent's first row")
+            await bench.until(is_active, process, "the stock agent's first row")
         await asyncio.sleep(WARM_UP_S)
         start_s, start_cpu_s, before = time.perf_counter(), process.cpu_s, await done()
         shown = after = before
-        with bench.show.counting("rows written by the stock agent", bench.sizes.heartbeats - before) as told:
+        with bench.show.counting("rows written by the stock agent", bench.sizes.heartbeats - before) as advance:
             while time.perf_counter() < start_s + bench.sizes.stock_s and after < bench.sizes.heartbeats:
                 await asyncio.sleep(POLL_S * 10)
                 process.check()
                 after = await done()
-                told(after - shown)
+                advance(after - shown)
                 shown = after
         return Sample(after - before, time.perf_counter() - start_s, process.cpu_s - start_cpu_s)
 
 
 async def measure_raw(bench: Bench) -> Sample:
-    """Read the topic and do nothing."""
+    """Measure reading the topic and discarding the records."""
     total = bench.sizes.heartbeats
     arguments = ("-m", "bench.raw", bench.settings.topic(HEARTBEATS.name), str(PARTITIONS), str(total))
     with child(arguments, "raw aiokafka", bench.folder / "raw.log", bench.environment()) as process:
 
-        async def has_ended() -> bool:
-            return process.has_ended
+        async def has_exited() -> bool:
+            return process.has_exited
 
-        with bench.show.waiting("reading with aiokafka alone"):
-            await bench.until(has_ended, process, "raw aiokafka's end")
+        with bench.show.waiting("reading with raw aiokafka"):
+            await bench.until(has_exited, process, "raw aiokafka's exit")
         wall_s, cpu_s = map(float, process.log.read_text(encoding="utf-8").split()[-2:])
     return Sample(total, wall_s, cpu_s)
 
 
-async def measure(bench: Bench, worker: Worker, stock: Sample, raw: Sample) -> None:
-    """Have `worker`, with all its rules, start into the backlog: rows and offsets committed exactly once."""
+async def measure(bench: Bench, worker: MeasuredWorker, stock: Sample, raw: Sample) -> None:
+    """Measure a worker with all its rows on the backlog of heartbeats."""
     bench.show.part("Heartbeats: Obol")
     await worker.ready()
     ours = await worker.applied(HEARTBEATS.name, "heartbeats committed by Obol")
-    for name, sample in (("stock Faust agent", stock), ("Obol", ours), ("raw aiokafka, nothing done", raw)):
+    for name, sample in (("stock Faust agent", stock), ("Obol", ours), ("raw aiokafka, records discarded", raw)):
         bench.add(PART, name, sample.per_s, "per second")
         bench.add(PART, f"{name}, CPU", sample.cpu_s_per_million, "CPU s per million")
     bench.add(PART, "Obol / stock, rate", ours.per_s / stock.per_s, "times", target=RATIO_TARGET)

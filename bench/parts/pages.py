@@ -1,4 +1,4 @@
-"""Web pages of a whole fleet: how long a page takes, from request to last byte, as a program and as a person asks."""
+"""Web pages: the time from a request to the last byte of the response, for JSON and HTML."""
 
 import asyncio
 import http.client
@@ -6,7 +6,7 @@ import time
 from statistics import median
 from typing import Final
 
-from bench.bench import Bench, Worker
+from bench.bench import Bench, MeasuredWorker
 from bench.child import BenchError
 from bench.fleet import BIG_ORG
 
@@ -18,8 +18,8 @@ _TIMEOUT_S: Final = 60
 _KINDS: Final = {"JSON": "application/json", "HTML": "text/html"}
 
 
-async def measure(bench: Bench, worker: Worker) -> None:
-    """Load each page again and again."""
+async def measure(bench: Bench, worker: MeasuredWorker) -> None:
+    """Load each page `page_loads` times."""
     bench.show.part(f"Web pages, with {bench.fleet.replicas:,} replicas")
     deployment = next(deployment for org, deployment in bench.fleet.deployments if org == BIG_ORG)
     pages = {
@@ -33,7 +33,7 @@ async def measure(bench: Bench, worker: Worker) -> None:
         for kind, accept in _KINDS.items():
             times_ms = await asyncio.to_thread(_load, worker.port, path, accept, bench.sizes.page_loads)
             bench.add(PART, f"{page}, {kind}", median(times_ms), "ms")
-            # The first load counts too, when nothing is at hand yet.
+            # The first load, with empty caches, is included.
             bench.add(PART, f"{page}, {kind}, slowest", max(times_ms), "ms", target=TARGET_MS, better="less")
 
 
@@ -43,12 +43,12 @@ def _load(port: int, path: str, accept: str, times: int) -> list[float]:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT_S)
         start_s = time.perf_counter()
         connection.request("GET", path, headers={"Accept": accept})
-        answer = connection.getresponse()
-        body = answer.read()
+        response = connection.getresponse()
+        body = response.read()
         taken_ms.append((time.perf_counter() - start_s) * 1_000)
         connection.close()
-        if answer.status != _OK or not (answer.headers["Content-Type"] or "").startswith(accept):
-            got = f"{answer.status}, {answer.headers['Content-Type']}: {body[:200]!r}"
-            msg = f"{path} as {accept} was answered with {got}"
+        if response.status != _OK or not (response.headers["Content-Type"] or "").startswith(accept):
+            got = f"{response.status}, {response.headers['Content-Type']}: {body[:200]!r}"
+            msg = f"{path} as {accept} returned {got}"
             raise BenchError(msg)
     return taken_ms

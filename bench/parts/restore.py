@@ -1,9 +1,9 @@
-"""After a restart: how fast the rows come back, and how much memory they hold."""
+"""Restore: its speed after a restart, and the memory of the rows."""
 
 from typing import Final
 
 from bench import restorer
-from bench.bench import Bench, Worker
+from bench.bench import Bench, MeasuredWorker
 from bench.child import child
 from bench.sizes import PARTITIONS
 from streams.billing.windows import Window
@@ -16,24 +16,24 @@ ROWS_PER_S_TARGET: Final = 100_000.0
 BYTES_TARGET: Final = 1_024.0
 
 
-async def measure(bench: Bench, worker: Worker, empty_bytes: int) -> None:
-    """Start `worker`; then measure the rows of running replicas on their own, without Kafka around them."""
+async def measure(bench: Bench, worker: MeasuredWorker, empty_bytes: int) -> None:
+    """Measure the restore of a worker, and that of the replicas' rows alone, without Kafka."""
     bench.show.part("Restore")
     replicas = bench.fleet.replicas
     rows = 0
     for table in TABLES:
         rows += await bench.cluster.count(_changelog(bench, table), PARTITIONS)
-    taken_s = await worker.ready()
-    bench.add(PART, "a worker's start, from assignment to work", taken_s, "s")
-    bench.add(PART, "rows read back", rows / taken_s, "per second", target=ROWS_PER_S_TARGET)
-    held = (worker.process.rss_bytes - empty_bytes) / replicas
-    count, cpu_s, held_alone = await _alone(bench)
-    bench.add(PART, "rows read back, without Kafka", count / cpu_s, "per CPU second")
-    bench.add(MEMORY, "a running replica, its rows", held_alone / replicas, "bytes", target=BYTES_TARGET, better="less")
-    bench.add(MEMORY, "a running replica, all of a worker just restored", held, "bytes")
+    restore_s = await worker.ready()
+    bench.add(PART, "a worker's restore, from assignment to active", restore_s, "s")
+    bench.add(PART, "rows restored", rows / restore_s, "per second", target=ROWS_PER_S_TARGET)
+    worker_bytes = worker.process.rss_bytes - empty_bytes
+    count, cpu_s, rows_bytes = await _rows_alone(bench)
+    bench.add(PART, "rows restored, without Kafka", count / cpu_s, "per CPU second")
+    bench.add(MEMORY, "a running replica, its rows", rows_bytes / replicas, "bytes", target=BYTES_TARGET, better="less")
+    bench.add(MEMORY, "a running replica, all of a restored worker", worker_bytes / replicas, "bytes")
 
 
-async def _alone(bench: Bench) -> tuple[int, float, int]:
+async def _rows_alone(bench: Bench) -> tuple[int, float, int]:
     rows: list[tuple[str, bytes, bytes]] = []
     for table in (Deployment.TABLE, Replica.TABLE, Window.TABLE):
         changelog = bench.cluster.read(_changelog(bench, table), PARTITIONS)
@@ -43,13 +43,13 @@ async def _alone(bench: Bench) -> tuple[int, float, int]:
     restorer.write_rows(path, rows)
     with child(("-m", "bench.restorer", str(path)), "the restorer", bench.folder / "restorer.log", {}) as process:
 
-        async def has_ended() -> bool:
-            return process.has_ended
+        async def has_exited() -> bool:
+            return process.has_exited
 
-        with bench.show.waiting("rows alone"):
-            await bench.until(has_ended, process, "the restorer's end")
-        count, cpu_s, held = process.log.read_text(encoding="utf-8").split()[-3:]
-    return int(count), float(cpu_s), int(held)
+        with bench.show.waiting("restoring rows without Kafka"):
+            await bench.until(has_exited, process, "the restorer's exit")
+        count, cpu_s, rss_bytes = process.log.read_text(encoding="utf-8").split()[-3:]
+    return int(count), float(cpu_s), int(rss_bytes)
 
 
 def _changelog(bench: Bench, table: str) -> str:

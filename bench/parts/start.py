@@ -1,4 +1,4 @@
-"""Before anything is measured: the fleet comes up, by commands and callbacks, in a worker that had nothing."""
+"""Start-up: create the fleet by commands and callbacks in an empty worker."""
 
 from bench.bench import Bench
 from bench.fleet import prices
@@ -9,8 +9,8 @@ PART = "start-up"
 
 
 async def start(bench: Bench) -> int:
-    """Bring the fleet up; gives the worker's memory before it had any rows, in bytes."""
-    bench.show.part(f"A fleet of {bench.fleet.replicas:,} replicas of {len(bench.fleet.orgs):,} orgs comes up")
+    """Create the fleet. Returns the worker's memory in bytes before it had rows."""
+    bench.show.part(f"Creating a fleet of {bench.fleet.replicas:,} replicas of {len(bench.fleet.orgs):,} orgs")
     await provision(bench.settings)
     await bench.write(PRICES.name, {0: list(prices())}, bench.minute_ms - 1_000)
     with bench.worker() as worker:

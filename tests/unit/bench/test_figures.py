@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from bench.figures import Better, Figure, Findings, Sample, typical
+from bench.figures import Better, Figure, Figures, Sample, typical
 
 
 @pytest.mark.parametrize(
@@ -30,13 +30,13 @@ def test_rates_of_a_sample() -> None:
 
 
 def test_the_typical_sample_is_the_median_of_each() -> None:
-    # One slow outlier in wall time, another in CPU time: neither shows.
+    # One outlier in elapsed time and another in CPU time have no effect.
     samples = [Sample(100, 1.0, 9.0), Sample(100, 2.0, 0.5), Sample(100, 30.0, 0.6)]
     assert typical(samples) == Sample(100, 2.0, 0.6)
 
 
-def test_a_figure_is_found_again() -> None:
-    found = Findings()
+def test_a_figure_is_found_by_its_name() -> None:
+    found = Figures()
     found.add(Figure("ticks", "one tick", 2.0, "s"))
     assert found.value("ticks", "one tick") == 2.0
     with pytest.raises(KeyError):

@@ -1,8 +1,8 @@
-"""The fleet's records are what the contract says, each in its org's partition: else the bench measures dead letters."""
+"""The fleet's records are valid and in their orgs' partitions; otherwise the bench would measure dead letters."""
 
 import pytest
 
-from bench.fleet import BIG_ORG, Fleet, Placed, count, prices
+from bench.fleet import BIG_ORG, Fleet, RecordsByPartition, count, prices
 from schemas.commands import CreateDeployment
 from schemas.heartbeats import Heartbeat
 from schemas.prices import Price
@@ -25,7 +25,9 @@ FLEET = Fleet(2_000, 4)
     ],
     ids=["commands", "starts", "heartbeats", "requests"],
 )
-def test_every_record_is_good_and_in_its_partition(spec: TopicSpec, placed: Placed, model: type, records: int) -> None:
+def test_every_record_is_valid_and_in_its_partition(
+    spec: TopicSpec, placed: RecordsByPartition, model: type, records: int
+) -> None:
     assert count(placed) == records
     for partition, keyed in placed.items():
         items = decode_batch(spec, [value for _, value in keyed])
@@ -34,7 +36,7 @@ def test_every_record_is_good_and_in_its_partition(spec: TopicSpec, placed: Plac
         assert {partition_of(item.org_id, 4) for item in items} == {partition}
 
 
-def test_commands_make_the_replicas_that_start_and_beat() -> None:
+def test_commands_create_the_replicas_of_callbacks_and_heartbeats() -> None:
     created = {
         (command.org_id, f"{command.deployment_id}-r{number}")
         for keyed in FLEET.commands().values()
@@ -48,7 +50,7 @@ def test_commands_make_the_replicas_that_start_and_beat() -> None:
 
 
 def test_one_org_is_ten_times_as_large() -> None:
-    # 20 deployments: the 1st and the 11th are the big org's, the other 18 have an org each.
+    # Of 20 deployments, the 1st and the 11th belong to the big org; the other 18 have an org each.
     assert [deployment for org, deployment in FLEET.deployments if org == BIG_ORG] == ["dep-000000", "dep-000010"]
     assert len(FLEET.orgs) == 19
 

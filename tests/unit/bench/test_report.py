@@ -19,11 +19,11 @@ FIGURES = [
     ("value", "shown"),
     [(0.0004567, "0.000457"), (1.358, "1.36"), (99.94, "99.9"), (100.4, "100"), (2_833.4, "2,833"), (1e6, "1,000,000")],
 )
-def test_numbers_are_written_for_people(value: float, shown: str) -> None:
+def test_numbers_are_formatted(value: float, shown: str) -> None:
     assert report.number(value) == shown
 
 
-def test_the_table_names_each_part_once_and_says_what_is_met() -> None:
+def test_the_table_has_each_part_once_and_whether_targets_are_met() -> None:
     out = StringIO()
     Console(file=out, width=120).print(report.table(FIGURES, "a run"))
     lines = [" ".join(line.split()) for line in out.getvalue().splitlines()]
@@ -32,7 +32,7 @@ def test_the_table_names_each_part_once_and_says_what_is_met() -> None:
     assert "memory a running replica 2,000 bytes ≤ 1,024 no" in lines
 
 
-def test_json_has_every_figure_with_its_verdict() -> None:
+def test_json_has_every_figure_and_whether_its_target_is_met() -> None:
     written = json.loads(report.to_json(FIGURES, QUICK, report.machine()))
     assert [figure["met"] for figure in written["figures"]] == [None, True, False]
     assert written["figures"][0]["value"] == 2_833.4

@@ -8,7 +8,7 @@ from streams.lifecycle.replica import ReplicaStatus
 from streams.rules.rows import Deployment, Replica, row_key
 
 
-def test_rows_are_read_back_as_they_were_written(tmp_path: Path) -> None:
+def test_restored_rows_equal_the_written_ones(tmp_path: Path) -> None:
     window = Window(
         org_id="o",
         window_id="d-r1.w1",
@@ -27,8 +27,8 @@ def test_rows_are_read_back_as_they_were_written(tmp_path: Path) -> None:
     path = tmp_path / "rows"
     assert write_rows(path, [(row.TABLE, row_key(row), encode_row(row)) for row in (window, replica, deployment)]) == 3
     shard = restore(path)
-    back = shard.store.orgs["o"].replicas["d-r1"]
+    restored = shard.store.orgs["o"].replicas["d-r1"]
     assert shard.restored_rows == 3
-    assert encode_row(back) == encode_row(replica)
-    assert list(shard.store.orgs["o"].due("replica")) == list(back.open_windows)
-    assert [encode_row(opened) for opened in back.open_windows] == [encode_row(window)]
+    assert encode_row(restored) == encode_row(replica)
+    assert list(shard.store.orgs["o"].due("replica")) == list(restored.open_windows)
+    assert [encode_row(opened) for opened in restored.open_windows] == [encode_row(window)]

@@ -1,4 +1,4 @@
-"""The catalogue against the contract's two tables, written out by hand."""
+"""The catalogue against the contract's two tables, written by hand."""
 
 import pytest
 
@@ -36,18 +36,18 @@ def test_inbound_timestamps_follow_the_setting(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OUT)
-def test_an_outbound_record_has_the_time_of_its_cause(name: str) -> None:
+def test_outbound_topics_have_producer_timestamps(name: str) -> None:
     assert TOPICS[name].config("broker", 1)["message.timestamp.type"] == "CreateTime"
 
 
 @pytest.mark.parametrize("name", IN + OUT)
-def test_a_value_over_64_kib_can_arrive_and_a_replay_is_kept(name: str) -> None:
+def test_topics_accept_values_over_64_kib_and_keep_records_with_producer_timestamps(name: str) -> None:
     assert int(TOPICS[name].config("broker", 1)["max.message.bytes"]) > 2 * 65_536
     assert TOPICS[name].config("producer", 1)["retention.ms"] == "-1"
 
 
 @pytest.mark.parametrize(("replication", "in_sync"), [(1, "1"), (2, "1"), (3, "2")])
-def test_a_broker_may_be_down_where_there_are_several(replication: int, in_sync: str) -> None:
+def test_min_in_sync_replicas_allow_one_broker_to_be_down(replication: int, in_sync: str) -> None:
     assert PRICES.config("broker", replication)["min.insync.replicas"] == in_sync
 
 

@@ -1,4 +1,4 @@
-"""Bytes to models: the contract's table of bad records, and batches in which good and bad ones stand together."""
+"""Decoding: the contract's table of bad records, and batches of valid and invalid records."""
 
 import json
 from typing import Any
@@ -23,7 +23,7 @@ def with_unknown(json_text: bytes) -> bytes:
 
 
 def nested(depth: int) -> bytes:
-    """A heartbeat `depth` deep, itself included."""
+    """Return a heartbeat with `depth` levels of nesting, including its own."""
     return with_unknown(b"[" * (depth - 1) + b"]" * (depth - 1))
 
 
@@ -84,13 +84,13 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", STRAYS)
-def test_odd_but_good(name: str) -> None:
+def test_unusual_valid_values(name: str) -> None:
     assert decode_batch(HEARTBEATS, [STRAYS[name]]) == [HEARTBEAT]
     assert decode(HEARTBEATS, STRAYS[name]) == HEARTBEAT
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad(name: str) -> None:
+def test_bad_values(name: str) -> None:
     value, reason = BAD[name]
     before, rejected, after = decode_batch(HEARTBEATS, [GOOD, value, GOOD])
     assert (before, after) == (HEARTBEAT, HEARTBEAT)
@@ -100,7 +100,7 @@ def test_bad(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_whatever_the_topic(name: str) -> None:
+def test_bad_values_of_any_topic(name: str) -> None:
     value, reason = BAD[name]
     for spec in INBOUND:
         if reason != "invalid":
@@ -108,7 +108,7 @@ def test_bad_whatever_the_topic(name: str) -> None:
 
 
 NEIGHBOURS = [
-    # Two that merge into one, and one that splits into two: a joined array of them would still have three elements.
+    # Joined into an array, the first two would merge and the third would split, which gives three elements again.
     [b'{"a":[{"x":1}', b'{"y":2}]}', GOOD + b"," + GOOD],
     [b'{"org_id":"o","x":"', b'","replica_id":"r"}', GOOD + b"," + GOOD],
     [b'{"org_id":"o"', b'"replica_id":"r"}', GOOD + b"," + GOOD],
@@ -118,7 +118,7 @@ NEIGHBOURS = [
 
 
 @pytest.mark.parametrize("values", NEIGHBOURS)
-def test_no_record_reaches_into_its_neighbours(values: list[bytes]) -> None:
+def test_records_of_a_batch_do_not_affect_each_other(values: list[bytes]) -> None:
     decoded = decode_batch(HEARTBEATS, values)
     assert [item.reason if isinstance(item, Rejected) else item for item in decoded] == [
         HEARTBEAT if value == GOOD else "undecodable" for value in values
@@ -154,7 +154,7 @@ ANY_VALUE = st.one_of(
 
 
 @given(st.lists(ANY_VALUE, max_size=8))
-def test_a_batch_is_what_its_records_are_one_by_one(values: list[bytes | None]) -> None:
+def test_a_batch_equals_its_records_decoded_one_by_one(values: list[bytes | None]) -> None:
     assert decode_batch(HEARTBEATS, values) == [decode(HEARTBEATS, value) for value in values]
 
 
@@ -168,8 +168,8 @@ def strict_json(value: bytes) -> Any:
 
 
 @given(ANY_VALUE)
-def test_what_is_undecodable_agrees_with_another_parser(value: bytes | None) -> None:
-    """Python's own parser, told to be strict, is the second opinion; size and depth are judged by other tests."""
+def test_undecodable_agrees_with_another_parser(value: bytes | None) -> None:
+    """The other parser is Python's, in strict mode. Size and depth have their own tests."""
     decoded = decode(HEARTBEATS, value)
     if isinstance(decoded, Rejected) and (decoded.reason == "too_large" or "deep" in decoded.error):
         return
@@ -207,7 +207,7 @@ def test_an_empty_batch() -> None:
         (REPORTS, b'{"event_id":"e","org_id":"o","instance_id":"i","report":"x","command_id":"c"}', "o", None, None),
     ],
 )
-def test_an_invalid_record_keeps_what_its_answer_needs(
+def test_an_invalid_record_keeps_the_ids_that_its_result_needs(
     spec: TopicSpec, value: bytes, org_id: str | None, command_id: str | None, target: str | None
 ) -> None:
     rejected = decode(spec, value)
@@ -242,12 +242,12 @@ def test_an_invalid_record_keeps_what_its_answer_needs(
         (HEARTBEATS, b"x" * 65_537, ["65537", "65536"]),
     ],
 )
-def test_an_error_names_the_field_and_what_may_be(spec: TopicSpec, value: bytes, words: list[str]) -> None:
+def test_an_error_names_the_field_and_the_allowed_values(spec: TopicSpec, value: bytes, words: list[str]) -> None:
     error = decode(spec, value).error
     assert all(word in error for word in words), error
 
 
-def test_an_error_is_short_however_long_the_record() -> None:
+def test_the_error_of_a_long_record_is_short() -> None:
     value = json.dumps({"type": "x" * 60_000, "org_id": "o"}).encode()
     assert len(decode(COMMANDS, value).error) == MAX_ERROR_CHARS
 
