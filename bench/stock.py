@@ -8,7 +8,6 @@ import os
 from typing import Any
 
 import faust
-from faust.types import StreamT
 
 from schemas.heartbeats import Heartbeat
 
@@ -24,7 +23,7 @@ last_health_check: Any = app.Table("last_health_check")
 
 
 @app.agent(heartbeats)
-async def keep(stream: StreamT[bytes]) -> None:
+async def keep(stream: faust.Stream[bytes]) -> None:
     """Write the time of each replica's last heartbeat."""
     async for event in stream.events():
         heartbeat = Heartbeat.model_validate_json(event.value)

@@ -5,55 +5,56 @@ the engine, which merges the topics of a partition by time, applies the rules an
 agent: every worker reads all of it before anything else.
 """
 
-from faust import StreamT
+from faust import Stream
 
 from streams.app import app
+from streams.engine.transport import Fetch
 
 
 @app.agent(app.topic("croesus.accounts"))
-async def croesus_accounts(stream: StreamT) -> None:
+async def croesus_accounts(stream: Stream[Fetch]) -> None:
     """Take in balances and suspensions from Croesus (C3, I7, B22)."""
     async for event in stream.noack().events():
         app.engine.feed(event.message)
 
 
 @app.agent(app.topic("user.commands"))
-async def user_commands(stream: StreamT) -> None:
+async def user_commands(stream: Stream[Fetch]) -> None:
     """Take in users' commands: create, deploy, start, stop, destroy (C1, C2)."""
     async for event in stream.noack().events():
         app.engine.feed(event.message)
 
 
 @app.agent(app.topic("inference.requests"))
-async def inference_requests(stream: StreamT) -> None:
+async def inference_requests(stream: Stream[Fetch]) -> None:
     """Take in inference requests, which keep deployments awake or resume them (P6, P7)."""
     async for event in stream.noack().events():
         app.engine.feed(event.message)
 
 
 @app.agent(app.topic("execlet.progress"))
-async def execlet_progress(stream: StreamT) -> None:
+async def execlet_progress(stream: Stream[Fetch]) -> None:
     """Take in callbacks about the start and the end of replicas (R2, R3)."""
     async for event in stream.noack().events():
         app.engine.feed(event.message)
 
 
 @app.agent(app.topic("host.reports"))
-async def host_reports(stream: StreamT) -> None:
+async def host_reports(stream: Stream[Fetch]) -> None:
     """Take in hosts' reports about the workloads of instances (I1)."""
     async for event in stream.noack().events():
         app.engine.feed(event.message)
 
 
 @app.agent(app.topic("execlet.heartbeats"))
-async def execlet_heartbeats(stream: StreamT) -> None:
+async def execlet_heartbeats(stream: Stream[Fetch]) -> None:
     """Take in heartbeats of replicas, which bound what is billed (B2, B3)."""
     async for event in stream.noack().events():
         app.engine.feed(event.message)
 
 
 @app.agent(app.topic("obol.clock"))
-async def obol_clock(stream: StreamT) -> None:
+async def obol_clock(stream: Stream[Fetch]) -> None:
     """Take in ticks, one per minute and partition: what is due is billed at a tick (B4)."""
     async for event in stream.noack().events():
         app.engine.feed(event.message)

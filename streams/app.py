@@ -31,6 +31,8 @@ def make_app(settings: Settings) -> App:
         broker_max_poll_records=MAX_POLL_RECORDS,
         consumer_auto_offset_reset="earliest",
         datadir=settings.data_dir,
+        # The environment wins over these arguments, and BROKER_URL or WEB_PORT may be meant for something else.
+        env_prefix="FAUST_",
         # It counts fetches; how many records are queued is the engine's decision.
         stream_buffer_maxsize=16,
         stream_wait_empty=False,

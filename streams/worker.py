@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 class App(faust.App):
     """Faust's app with the engine of one worker."""
 
+    consumer: "WorkerConsumer"
+    web: WebServer
     engine: Engine
     read_model: ReadModel | None = None
 

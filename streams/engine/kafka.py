@@ -1,7 +1,7 @@
 """The Kafka ports over aiokafka, and the consumer port over Faust's consumer, which is aiokafka's, too."""
 
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 import faust
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -11,6 +11,12 @@ from faust.types.tuples import TP
 from streams.engine import ports
 from streams.engine.merge import Record
 from streams.engine.ports import Delivery, FencedError, ProduceBatch
+
+if TYPE_CHECKING:
+    from aiokafka.producer.message_accumulator import BatchBuilder
+    from aiokafka.producer.transaction_manager import TransactionManager
+
+ClientT = TypeVar("ClientT", AIOKafkaConsumer, AIOKafkaProducer)
 
 MAX_BATCH_BYTES: Final = 900_000
 """The size of a produce batch: below 1 MiB, the broker's default limit."""
@@ -60,25 +66,30 @@ class FaustConsumer(ports.Consumer):
         self._app.consumer.on_buffer_drop(TP(*partition))
 
 
-class _Client:
+class _Client(Generic[ClientT]):
     """A client of aiokafka that is made when it is started, for it needs the running event loop."""
 
-    def __init__(self, kind: Any, options: Mapping[str, Any], **more: Any) -> None:
-        self._kind = kind
+    def __init__(self, kind: type[ClientT], options: Mapping[str, Any], **more: Any) -> None:
+        self._kind: type[ClientT] = kind
         self._options = {**options, **more}
-        self._client: Any = None
+        self._started: ClientT | None = None
+
+    @property
+    def _client(self) -> ClientT:
+        assert self._started is not None
+        return self._started
 
     async def start(self) -> None:
-        self._client = self._kind(**self._options)
-        await self._client.start()
+        self._started = self._kind(**self._options)
+        await self._started.start()
 
     async def stop(self) -> None:
-        client, self._client = self._client, None
+        client, self._started = self._started, None
         if client is not None:
             await client.stop()
 
 
-class AioKafkaAdmin(_Client, ports.Admin):
+class AioKafkaAdmin(_Client[AIOKafkaConsumer], ports.Admin):
     """Asks with a consumer that reads nothing."""
 
     def __init__(self, options: Mapping[str, Any], client_id: str) -> None:
@@ -87,10 +98,10 @@ class AioKafkaAdmin(_Client, ports.Admin):
         super().__init__(AIOKafkaConsumer, options, client_id=client_id, **isolation)
 
     async def beginning_offsets(self, partitions: Iterable[ports.TopicPartition]) -> dict[ports.TopicPartition, int]:
-        return dict(await self._client.beginning_offsets(self._known(partitions)))
+        return _plain(await self._client.beginning_offsets(self._known(partitions)))
 
     async def end_offsets(self, partitions: Iterable[ports.TopicPartition]) -> dict[ports.TopicPartition, int]:
-        return dict(await self._client.end_offsets(self._known(partitions)))
+        return _plain(await self._client.end_offsets(self._known(partitions)))
 
     def _known(self, partitions: Iterable[ports.TopicPartition]) -> list[TopicPartition]:
         asked = [TopicPartition(*partition) for partition in partitions]
@@ -100,7 +111,11 @@ class AioKafkaAdmin(_Client, ports.Admin):
         return asked
 
 
-class AioKafkaReader(_Client, ports.Reader):
+def _plain(offsets: Mapping[TopicPartition, int]) -> dict[ports.TopicPartition, int]:
+    return {(partition.topic, partition.partition): offset for partition, offset in offsets.items()}
+
+
+class AioKafkaReader(_Client[AIOKafkaConsumer], ports.Reader):
     """Reads with a consumer that is assigned one partition."""
 
     def __init__(self, options: Mapping[str, Any], partition: ports.TopicPartition) -> None:
@@ -128,7 +143,7 @@ class AioKafkaReader(_Client, ports.Reader):
         return found.get(self._partition, ()), await self._client.position(self._partition)
 
 
-class AioKafkaProducer(_Client, ports.Producer):
+class AioKafkaProducer(_Client[AIOKafkaProducer], ports.Producer):
     """An idempotent producer."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
@@ -139,7 +154,7 @@ class AioKafkaProducer(_Client, ports.Producer):
         await self._client.send_and_wait(topic, value, partition=number, timestamp_ms=timestamp_ms)
 
 
-class AioKafkaTransactionalProducer(_Client, ports.TransactionalProducer):
+class AioKafkaTransactionalProducer(_Client[AIOKafkaProducer], ports.TransactionalProducer):
     """A producer with a transactional id."""
 
     def __init__(self, options: Mapping[str, Any], transactional_id: str) -> None:
@@ -153,6 +168,12 @@ class AioKafkaTransactionalProducer(_Client, ports.TransactionalProducer):
             transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
         )
 
+    @property
+    def _transactions(self) -> "TransactionManager":
+        manager = self._client._txn_manager  # noqa: SLF001 - nothing public has it
+        assert manager is not None
+        return manager
+
     async def begin(self) -> None:
         await self._client.begin_transaction()
 
@@ -160,7 +181,7 @@ class AioKafkaTransactionalProducer(_Client, ports.TransactionalProducer):
         # By default each joins with its first batch, in a request of its own; meanwhile the coordinator, which is
         # still writing, has the broker refuse for a moment what is sent to the others.
         for partition in partitions:
-            self._client._txn_manager.maybe_add_partition_to_txn(TopicPartition(*partition))  # noqa: SLF001
+            self._transactions.maybe_add_partition_to_txn(TopicPartition(*partition))
 
     def create_batch(self) -> ProduceBatch:
         batch: ProduceBatch = self._client.create_batch()
@@ -168,7 +189,9 @@ class AioKafkaTransactionalProducer(_Client, ports.TransactionalProducer):
 
     async def send_batch(self, batch: ProduceBatch, partition: ports.TopicPartition) -> Awaitable[Delivery]:
         topic, number = partition
-        delivery: Awaitable[Delivery] = await self._client.send_batch(batch, topic, partition=number)
+        delivery: Awaitable[Delivery] = await self._client.send_batch(
+            cast("BatchBuilder", batch), topic, partition=number
+        )
         return delivery
 
     async def send_offsets(self, offsets: Mapping[ports.TopicPartition, int], group: str) -> None:
@@ -181,7 +204,7 @@ class AioKafkaTransactionalProducer(_Client, ports.TransactionalProducer):
     def cause_of(self, error: Exception) -> Exception:
         # The producer learns in the background what has ended the transaction, and refuses the next call with an
         # error that says only that there is none.
-        end = self._client._txn_manager.wait_for_transaction_end()  # noqa: SLF001 - nothing public has it
+        end = self._transactions.wait_for_transaction_end()
         ended = end.exception() if end is not None and end.done() and not end.cancelled() else None
         first: BaseException = ended or error
         cause: BaseException | None = first

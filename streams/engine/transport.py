@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Coroutine, Mapping
 from typing import Any, Final
 
 import faust
+from aiokafka import AIOKafkaConsumer, TopicPartition
 from faust.transport.drivers import aiokafka as driver
 from faust.types.tuples import TP, ConsumerMessage
 
@@ -25,7 +26,7 @@ BROKER_WAIT_MS: Final = 50
 class _Thread(driver.AIOKafkaConsumerThread):
     """The consumer's thread. It reads committed records, and adds positions to them."""
 
-    def _create_worker_consumer(self, transport: Any) -> Any:
+    def _create_worker_consumer(self, transport: driver.Transport) -> AIOKafkaConsumer:
         # Faust reads `read_committed` only when it runs the transactions itself.
         self.consumer.in_transaction = True
         try:
@@ -37,11 +38,11 @@ class _Thread(driver.AIOKafkaConsumerThread):
 
     async def _fetch_records(
         self,
-        consumer: Any,
-        active_partitions: Any,
+        consumer: AIOKafkaConsumer,
+        active_partitions: set[TP],
         timeout: float | None = None,  # noqa: ASYNC109 - Faust's signature
         max_records: int | None = None,
-    ) -> dict[TP, Fetch]:
+    ) -> Mapping[tuple[str, int], Fetch]:
         subscription = consumer._subscription  # noqa: SLF001 - it has the positions, too
         ends_s = time.monotonic() + (timeout or 0)
         while True:
@@ -53,7 +54,7 @@ class _Thread(driver.AIOKafkaConsumerThread):
             # Nothing is awaited from here to the next positions: a seek or an assignment in between would falsify them.
             before, generation = _positions(consumer), self.app.consumer_generation_id
             records = await super()._fetch_records(consumer, active_partitions, timeout=0, max_records=max_records)
-            fetches = {
+            fetches: dict[tuple[str, int], Fetch] = {
                 TP(tp.topic, tp.partition): Fetch(records.get(tp, []), before.get(tp, 0), end, generation)
                 for tp, end in _positions(consumer).items()
                 if tp in records or before.get(tp, end) < end
@@ -69,7 +70,7 @@ class _Thread(driver.AIOKafkaConsumerThread):
             waiter.result()
 
 
-def _positions(consumer: Any) -> Mapping[Any, int]:
+def _positions(consumer: AIOKafkaConsumer) -> Mapping[TopicPartition, int]:
     """Return the position of each assigned partition that has one."""
     subscription = consumer._subscription.subscription  # noqa: SLF001 - `position()` waits, and asks one at a time
     assignment = subscription.assignment if subscription is not None else None
@@ -87,7 +88,7 @@ class BatchConsumer(driver.Consumer):
 
     has_let_go = False
 
-    def _new_consumer_thread(self) -> Any:
+    def _new_consumer_thread(self) -> driver.AIOKafkaConsumerThread:
         return _Thread(self, loop=self.loop, beacon=self.beacon)
 
     async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, ConsumerMessage]]:  # noqa: ASYNC109 - Faust's
@@ -101,11 +102,13 @@ class BatchConsumer(driver.Consumer):
                 return
             yield tp, _message(tp, fetch)
 
-    async def threadsafe_partitions_revoked(self, receiver_loop: Any, revoked: Any) -> None:
+    async def threadsafe_partitions_revoked(self, receiver_loop: asyncio.AbstractEventLoop, revoked: set[TP]) -> None:
         """Run `on_partitions_revoked` in the worker's thread."""
         await self._until_let_go(super().threadsafe_partitions_revoked(receiver_loop, revoked))
 
-    async def threadsafe_partitions_assigned(self, receiver_loop: Any, assigned: Any, generation_id: int = 0) -> None:
+    async def threadsafe_partitions_assigned(
+        self, receiver_loop: asyncio.AbstractEventLoop, assigned: set[TP], generation_id: int = 0
+    ) -> None:
         """Run `on_partitions_assigned` in the worker's thread."""
         await self._until_let_go(super().threadsafe_partitions_assigned(receiver_loop, assigned, generation_id))
 

@@ -87,7 +87,7 @@ class Outside:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(120)
 
     async def _start(self) -> None:
-        common = {"bootstrap_servers": self.bootstrap}
+        common: dict[str, Any] = {"bootstrap_servers": self.bootstrap}
         self._producer = AIOKafkaProducer(**common)
         self._admin = AIOKafkaAdminClient(**common)
         self._reader = AIOKafkaConsumer(**common, isolation_level="read_committed", enable_auto_commit=False)

@@ -52,6 +52,14 @@ async def test_an_agent_that_fails_ends_the_worker(monkeypatch: pytest.MonkeyPat
     assert ended == ["an agent failed: ValueError('a fault')"]
 
 
+def test_variables_that_are_meant_for_others_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"BROKER_URL": "kafka://elsewhere:1", "WEB_PORT": "1", "TOPIC_PARTITIONS": "1"}.items():
+        monkeypatch.setenv(name, value)
+    conf: Any = make_app(Settings.from_env({"OBOL_PARTITIONS": "5"})).conf
+    assert [str(url) for url in conf.broker] == ["kafka://127.0.0.1:9092"]
+    assert (conf.web_port, conf.topic_partitions) == (6066, 5)
+
+
 @pytest.mark.parametrize(
     ("asked", "name"),
     [

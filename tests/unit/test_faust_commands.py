@@ -50,7 +50,7 @@ def test_agents_are_listed_with_topic_and_help() -> None:
 def test_tables_are_listed_with_help() -> None:
     found = {row["name"]: row["help"] for row in rows("tables")}
     assert found == DESCRIPTIONS
-    assert found["replicas"] == "A replica (R1), with its open window where it has one."
+    assert found["replicas"] == "A replica (R1)."
 
 
 def test_models_are_the_messages_of_every_topic() -> None:

@@ -1,0 +1,2 @@
+from aiokafka.admin.client import AIOKafkaAdminClient as AIOKafkaAdminClient
+from aiokafka.admin.new_topic import NewTopic as NewTopic
