@@ -5,7 +5,7 @@ that no transaction has committed.
 """
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ from streams.engine.rowcodec import RowReader
 from streams.engine.shard import INPUTS, MAX_RUN_RECORDS, Commit, Outgoing, Shard
 from streams.limits import HOUR_MS
 from streams.rules.context import Switches
+from streams.rules.decision import Note
 from streams.rules.rows import Row
 from streams.rules.store import RowStore
 from topics.catalogue import CLOCK, PRICES
@@ -45,13 +46,17 @@ class LogRecord(NamedTuple):
 
 @dataclass
 class Log:
-    """The broker's part: records by topic and partition, and the rows and offsets that were committed."""
+    """The broker's part: records by topic and partition, and the rows and offsets that were committed.
+
+    `notes` is what the commits had to say to people.
+    """
 
     records: dict[tuple[str, int], list[LogRecord]] = field(default_factory=lambda: defaultdict(list))
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)
     changelogs: dict[tuple[str, int], list[tuple[bytes, bytes | None]]] = field(
         default_factory=lambda: defaultdict(list)
     )
+    notes: list[Note] = field(default_factory=list)
 
     def append(self, message: Outgoing) -> LogRecord:
         """Write one message at the end of its partition."""
@@ -76,6 +81,7 @@ class Log:
             self.append(message)
         for topic, offset in commit.offsets.items():
             self.offsets[topic, commit.partition] = offset
+        self.notes += commit.notes
 
 
 class ShardDriver:
@@ -212,6 +218,13 @@ class ShardDriver:
     def position(self, partition: int = 0) -> Position:
         """Give a partition's position as it is in memory; counts of the rules are in it once committed."""
         return self.shards[partition].position
+
+    def counts(self) -> Counter[tuple[str, str]]:
+        """Give all counts over all partitions, by kind and detail, as committed."""
+        counts: Counter[tuple[str, str]] = Counter()
+        for shard in self.shards.values():
+            counts.update(shard.counters)
+        return counts
 
     def count(self, kind: str, detail: str | None = None) -> int:
         """Give a count over all partitions."""

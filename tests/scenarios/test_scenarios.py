@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.runner import Scenario
-from tests.scenarios.world import Mode
+from tests.world.scenario import Scenario
+from tests.world.world import Mode
 
 TIMELINES = sorted(Path(__file__).parent.glob("*.txt"))
 
@@ -18,6 +18,6 @@ def test_scenario(path: Path, mode: Mode) -> None:
 
 def test_there_is_a_timeline_for_every_rule() -> None:
     rules = {f"b{n}" for n in (*range(1, 13), 20, 21, 22, 23)} | {f"p{n}" for n in range(1, 9)}
-    rules |= {f"r{n}" for n in range(1, 6)} | {f"c{n}" for n in range(1, 6)}
+    rules |= {f"r{n}" for n in range(1, 6)} | {f"c{n}" for n in range(1, 6)} | {f"i{n}" for n in range(1, 12)}
     named = {rule for path in TIMELINES for rule in path.stem.split("_")}
     assert rules <= named, f"no timeline for {sorted(rules - named)}"

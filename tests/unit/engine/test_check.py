@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from streams.engine.shard import ShardError
-from tests.scenarios.world import World
+from tests.world.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +62,7 @@ def keep_a_closed_window_open(rows: OrgRows) -> None:
 )
 def test_a_planted_fault_is_found_at_the_next_record(plant: Callable[[Any], None], named: str) -> None:
     world = running()
-    plant(world.store.org("acme"))
+    plant(world.driver.store().org("acme"))
     with pytest.raises((AssertionError, ShardError)) as caught:
         world.do("12:01 balance 5")
     assert named in str(caught.value)
@@ -70,7 +70,7 @@ def test_a_planted_fault_is_found_at_the_next_record(plant: Callable[[Any], None
 
 def test_a_row_that_was_not_filed_is_found() -> None:
     world = running()
-    store = world.store
+    store = world.driver.store()
     replica = store.org("acme").replicas["d1-r1"]
     store.change(replica, changes_made=9)
     store.changed.pop(replica)
@@ -80,6 +80,6 @@ def test_a_row_that_was_not_filed_is_found() -> None:
 
 
 def test_a_rule_cannot_change_a_row_past_the_store() -> None:
-    replica = running().store.org("acme").replicas["d1-r1"]
+    replica = running().driver.store().org("acme").replicas["d1-r1"]
     with pytest.raises(AttributeError):
         replica.changes_made = 9  # type: ignore[misc]  # rows are frozen

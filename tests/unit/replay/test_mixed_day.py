@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import cache
 from hashlib import sha256
 from random import Random
@@ -139,11 +138,7 @@ def test_all_that_goes_out_is_what_was_recorded() -> None:
 
 
 def test_what_is_counted_is_what_was_recorded() -> None:
-    counts: Counter[str] = Counter()
-    for shard in after_the_day().shards.values():
-        for (kind, detail), count in shard.counters.items():
-            counts[f"{kind} {detail}"] += count
-    assert dict(sorted(counts.items())) == COUNTED
+    assert {f"{kind} {detail}": count for (kind, detail), count in after_the_day().counts().items()} == COUNTED
 
 
 def test_the_day_is_a_mixed_one() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.scenarios.world import Sent, World
+from tests.world.world import Sent, World
 
 PRICE = "11:00 price dedicated.h100.1x 2.50"
 CREATE = "12:00 create d1 min=2 idle=3600"

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from tests.scenarios.world import World
+from tests.world.world import World
 
 # How a replica gets where it is, from pending.
 WAYS = {
@@ -63,7 +63,7 @@ def test_a_failure_ends_the_deployment_only_when_fatal_and_last(status: str, fai
         ("d1-r1", status, "failed", reason.removesuffix("!")),
         *([("d1", "created", "failed", "replicas_failed")] if ends else []),
     ]
-    rows = world.store.org("acme")
-    assert rows.replicas["d1-r1"].fail_reason == reason.removesuffix("!")
-    assert rows.deployments["d1"].status == ("failed" if ends else "created")
-    assert rows.deployments["d1"].current_replicas == (1 if other == "running" else 0)
+    deployment = world.view("deployment", "d1")
+    assert world.view("replica", "d1-r1")["fail_reason"] == reason.removesuffix("!")
+    assert deployment["status"] == ("failed" if ends else "created")
+    assert deployment["current_replicas"] == (1 if other == "running" else 0)

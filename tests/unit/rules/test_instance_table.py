@@ -1,100 +1,42 @@
 """Every state of an instance, by every command, report and timer: whole tables (I1 to I4, I9 to I11)."""
 
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.unit.rules.instance_world import World, at
+from schemas.times import rfc3339
+from tests.world.checks import check_outputs, check_rows
+from tests.world.timeline import to_clock, to_ms
+from tests.world.world import Sent, World
 
-ENTERED = at("12:18:45.500")  # when the instance came into the state of the row
-NOW = at("12:20:30.125")  # when the event happens
+ENTERED = "12:18:45.500"  # when the instance came into the state of the row
+NOW = "12:20:30.125"  # when the event happens
 
 # What is owed of a meter that ran from ENTERED to NOW, settled by a change (I2).
-OWED = ["12:18:45.500 14500", "12:19 60000", "12:20 30125"]
+OWED = [("12:18:45.500", 14_500), ("12:19", 60_000), ("12:20", 30_125)]
 
+MONEY = ["00:00 price instance.h100.1x 100", "00:00 price disk 0.01", "00:00 balance 1000000"]
+LAUNCHED = ["12:00 deploy i", "12:01 report i workload_up"]
+HALTED = [*LAUNCHED, "12:02 stop_instance i", "12:03 report i stop_confirmed"]
 
-def creating(world: World) -> None:
-    world.deploy("i", ENTERED)
-
-
-def starting(world: World) -> None:
-    _launch(world)
-    world.stop("i", at("12:02"))
-    world.report("i", "stop_confirmed", at("12:03"))
-    world.start("i", ENTERED)
-
-
-def running(world: World) -> None:
-    world.deploy("i", at("12:00"))
-    world.report("i", "workload_up", ENTERED)
-
-
-def pending(world: World) -> None:
-    """Running, with a stop pending: asked for at 11:45, judged at a tick, which has sent the order again."""
-    world.deploy("i", at("11:40"))
-    world.report("i", "workload_up", at("11:41"))
-    world.stop("i", at("11:45"))
-    world.tick(ENTERED)
-
-
-def stopping(world: World) -> None:
-    _launch(world)
-    world.stop("i", ENTERED)
-
-
-def stopped(world: World) -> None:
-    _launch(world)
-    world.stop("i", at("12:02"))
-    world.report("i", "stop_confirmed", ENTERED)
-
-
-def destroying(world: World) -> None:
-    _launch(world)
-    world.destroy("i", ENTERED)
-
-
-def destroyed(world: World) -> None:
-    _launch(world)
-    world.destroy("i", at("12:02"))
-    world.report("i", "teardown_finished", ENTERED)
-
-
-def error(world: World) -> None:
-    """It had run, and was lost: its GPUs are released."""
-    _launch(world)
-    world.report("i", "workload_lost", ENTERED)
-
-
-def error_held(world: World) -> None:
-    """It failed before reaching the host: it never ran, and holds its slice."""
-    world.deploy("i", at("12:00"))
-    world.report("i", "launch_failed_before_host", ENTERED)
-
-
-def _launch(world: World) -> None:
-    world.deploy("i", at("12:00"))
-    world.report("i", "workload_up", at("12:01"))
-
-
-ARRANGE: dict[str, Callable[[World], None]] = {
-    arrange.__name__: arrange
-    for arrange in (
-        creating,
-        starting,
-        running,
-        pending,
-        stopping,
-        stopped,
-        destroying,
-        destroyed,
-        error,
-        error_held,
-    )
+ARRANGE = {
+    "creating": [f"{ENTERED} deploy i"],
+    "starting": [*HALTED, f"{ENTERED} start_instance i"],
+    "running": ["12:00 deploy i", f"{ENTERED} report i workload_up"],
+    # A stop asked for at 11:45, judged at a tick, which has sent the order again.
+    "pending": ["11:40 deploy i", "11:41 report i workload_up", "11:45 stop_instance i", f"{ENTERED} tick"],
+    "stopping": [*LAUNCHED, f"{ENTERED} stop_instance i"],
+    "stopped": [*LAUNCHED, "12:02 stop_instance i", f"{ENTERED} report i stop_confirmed"],
+    "destroying": [*LAUNCHED, f"{ENTERED} destroy_instance i"],
+    "destroyed": [*LAUNCHED, "12:02 destroy_instance i", f"{ENTERED} report i teardown_finished"],
+    # It had run, and was lost: its GPUs are released.
+    "error": [*LAUNCHED, f"{ENTERED} report i workload_lost"],
+    # It failed before reaching the host: it never ran, and holds its slice.
+    "error_held": ["12:00 deploy i", f"{ENTERED} report i launch_failed reached_host=false"],
 }
 
-
-COMMANDS = ("deploy", "start", "stop", "destroy")
+COMMANDS = {"deploy": "deploy", "start": "start_instance", "stop": "stop_instance", "destroy": "destroy_instance"}
 REASONS = {"deploy": "deployed", "start": "user", "stop": "user", "destroy": "user"}
 ALLOWED = {
     "creating": "destroy",
@@ -125,6 +67,38 @@ def words(cell: str) -> list[str]:
     return [] if cell == "-" else [word.strip() for word in cell.split(",")]
 
 
+def arranged(state: str) -> World:
+    world = World()
+    world.do(*MONEY, *ARRANGE[state])
+    return world
+
+
+def line(event: str) -> str:
+    if event in COMMANDS:
+        return f"{NOW} {COMMANDS[event]} i"
+    if event == "launch_failed_before_host":
+        return f"{NOW} report i launch_failed reached_host=false"
+    return f"{NOW} report i {event}"
+
+
+def of(sent: list[Sent], topic: str) -> list[dict[str, Any]]:
+    return [each.value for each in sent if each.topic == topic]
+
+
+def orders_of(sent: list[Sent]) -> list[str]:
+    """`<order>:<n>/<attempt>`."""
+    return [f"{each['order_id'].removeprefix('i:')}/{each['attempt']}" for each in of(sent, "host.orders")]
+
+
+def changes_of(sent: list[Sent]) -> list[str]:
+    """`<from>><to> <reason>`."""
+    return [f"{each['from']}>{each['to']} {each['reason']}" for each in of(sent, "lifecycle.changes")]
+
+
+def ignored(world: World) -> int:
+    return sum(number for (kind, _), number in world.counts.items() if kind == "ignored")
+
+
 def test_the_table_is_whole() -> None:
     assert len({(state, event) for state, event, *_ in EVENTS}) == len(EVENTS) == 10 * 18
     assert {state for state, *_ in EVENTS} == {state for state, *_ in TIMERS} == set(ARRANGE)
@@ -133,48 +107,52 @@ def test_the_table_is_whole() -> None:
 @pytest.mark.parametrize("row", EVENTS, ids=lambda row: f"{row[0]}-{row[1]}")
 def test_state_and_event(row: list[str]) -> None:
     state, event, answer, to, code, orders, held, meter, changes, settled = row
-    world = World()
-    ARRANGE[state](world)
-    before = world.row("i").entered_at
+    world = arranged(state)
+    before = world.view("instance", "i")["entered_at"]
 
+    sent = world.do(line(event))
     if event in COMMANDS:
-        effect = world.command(event, "i", NOW)
-        assert effect.answer == answer
-        assert effect.result is not None
-        assert effect.result.status == STATUSES[answer]
-        assert effect.result.target == "i"
-        reason = REASONS[event]
-    else:
-        effect = world.report("i", event, NOW)
-        reason = event.removesuffix("_before_host")
-    assert effect.dead is None
-    if answer != "same":
-        assert effect.ignored == (answer == "ignored")
+        (result,) = of(sent, "command.results")
+        assert result.get("code", result["outcome"]) == answer
+        assert (result["status"], result["target"]) == (STATUSES[answer], "i")
+        assert not world.counts
+    elif answer != "same":
+        assert ignored(world) == (answer == "ignored")
+    assert of(sent, "dead.letters") == []
 
-    instance = world.row("i")
-    assert world.state("i") == to
-    assert (instance.error_code or "-") == code
-    assert (instance.error_message is not None) == (code != "-")
-    assert instance.gpus_held == (held == "yes")
-    assert world.meter("i") == meter
-    assert effect.orders == [f"i:{order}" for order in words(orders)]
-    assert effect.changes == [f"i {change} {reason}" for change in words(changes)]
-    assert effect.usage == ([f"i:{settled}:{piece}" for piece in OWED] if settled != "-" else [])
-    assert instance.entered_at == (NOW if words(changes) and to != state.split("_")[0] else before)
-    for told in effect.told:
-        known = told.to in ("error", to)
-        assert told.error_code == (instance.error_code if known else None)
+    instance = world.view("instance", "i")
+    assert instance["state"] == to
+    assert (instance["error_code"] or "-") == code
+    assert (instance["error_message"] is not None) == (code != "-")
+    assert instance["gpus_held"] == (held == "yes")
+    assert instance["meter"] == meter
+    assert orders_of(sent) == words(orders)
+    reason = REASONS.get(event, event.removesuffix("_before_host"))
+    assert changes_of(sent) == [f"{change} {reason}" for change in words(changes)]
+    usage = [(each["id"], each["duration_ms"]) for each in of(sent, "croesus.usage")]
+    assert usage == [(f"i:{settled}:{rfc3339(to_ms(at))}", ms) for at, ms in (OWED if settled != "-" else [])]
+    assert instance["entered_at"] == (rfc3339(to_ms(NOW)) if words(changes) and to != state.split("_")[0] else before)
+    for change in of(sent, "lifecycle.changes"):
+        told = change["to"] in {"error", to}
+        assert change.get("error_code") == (instance["error_code"] if told else None)
+        assert change.get("error_message") == (instance["error_message"] if told else None)
+    check_rows(world)
+    check_outputs(world.all_sent)
 
 
 @pytest.mark.parametrize(("state", "event"), [(row[0], row[1]) for row in EVENTS if row[2] == "ILLEGAL_TRANSITION"])
 def test_a_refusal_names_the_instance_its_state_what_was_asked_and_what_is_allowed(state: str, event: str) -> None:
-    world = World()
-    ARRANGE[state](world)
-    refused = world.command(event, "i", NOW).result
-    assert refused is not None
+    (refused,) = arranged(state).do(line(event))
     shown = {"pending": "running", "error_held": "error"}.get(state, state)
     allowed = ALLOWED[state] or "nothing"
-    assert refused.message == f"instance i is {shown}; {event}_instance is not allowed there, allowed: {allowed}"
+    assert refused.value["message"] == (
+        f"instance i is {shown}; {event}_instance is not allowed there, allowed: {allowed}"
+    )
+
+
+@pytest.mark.parametrize("state", ARRANGE)
+def test_what_a_user_may_do_is_what_is_shown(state: str) -> None:
+    assert ", ".join(arranged(state).view("instance", "i")["allowed_actions"]) == ALLOWED[state]
 
 
 TIMER_REASONS = {"starting": "start_timed_out", "stopping": "stop_timed_out", "error_held": "error_expired"}
@@ -183,21 +161,21 @@ TIMER_REASONS = {"starting": "start_timed_out", "stopping": "stop_timed_out", "e
 @pytest.mark.parametrize("row", TIMERS, ids=lambda row: f"{row[0]}-{row[1]}")
 def test_state_and_time(row: list[str]) -> None:
     state, after_ms, to, code, orders, held, meter, changes, pieces = row
-    world = World()
-    ARRANGE[state](world)
-    now = ENTERED + int(after_ms)
-    effect = world.tick(now)
+    world = arranged(state)
+    now = to_ms(ENTERED) + int(after_ms)
+    sent = world.do(f"{to_clock(now)} tick")
 
-    instance = world.row("i")
-    assert world.state("i") == to
-    assert (instance.error_code or "-") == code
-    assert instance.gpus_held == (held == "yes")
-    assert world.meter("i") == meter
-    assert effect.orders == [f"i:{order}" for order in words(orders)]
-    assert effect.changes == [f"i {change} {TIMER_REASONS[state]}" for change in words(changes)]
-    billed = [piece for piece in effect.usage if piece.split(":")[1] == meter]
+    instance = world.view("instance", "i")
+    assert instance["state"] == to
+    assert (instance["error_code"] or "-") == code
+    assert instance["gpus_held"] == (held == "yes")
+    assert instance["meter"] == meter
+    assert orders_of(sent) == words(orders)
+    assert changes_of(sent) == [f"{change} {TIMER_REASONS[state]}" for change in words(changes)]
+    billed = [each for each in of(sent, "croesus.usage") if each["id"].split(":")[1] == meter]
     assert len(billed) == (int(pieces) if pieces != "-" else 0)
     if words(changes):
-        assert instance.entered_at == now
-        for window in instance.open_windows:
-            assert window.opened_at == now
+        assert instance["entered_at"] == rfc3339(now)
+        opened = [window["opened_at"] for window in instance["windows"] if window["ended_at"] is None]
+        assert opened == ([rfc3339(now)] if meter != "none" else [])
+    check_rows(world)

@@ -2,13 +2,13 @@
 
 import pytest
 
-from tests.scenarios.world import World
+from tests.world.world import World
 
 PRICE = "11:00 price dedicated.h100.1x 2.50"
 
 
 def written(world: World) -> int:
-    return len(world.log.changelogs["deployments", 0]) + len(world.log.changelogs["replicas", 0])
+    return world.rows_written("deployments") + world.rows_written("replicas")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
-"""The book's look-ups, and what it forgets."""
+"""What the rows keep, and what they forget."""
 
-from tests.scenarios.world import World
+from tests.world.world import World
 
 PRICE = "11:00 price dedicated.h100.1x 2.50"
 
@@ -10,10 +10,8 @@ def test_windows_are_listed_oldest_first_even_when_they_opened_at_one_time() -> 
     world.do(PRICE, "12:00 create d1 min=0")
     for _ in range(11):
         world.do("12:01 healthy d1-r1", "12:01 restarting d1-r1")
-    rows = world.store.org("acme")
-    assert [window.window_id for window in rows.windows_of(rows.replicas["d1-r1"])] == [
-        f"d1-r1.w{n}" for n in range(1, 12)
-    ]
+    windows = world.view("replica", "d1-r1")["windows"]
+    assert [window["window_id"] for window in windows] == [f"d1-r1.w{n}" for n in range(1, 12)]
 
 
 def test_an_org_of_which_nothing_is_left_costs_no_memory() -> None:
@@ -22,11 +20,11 @@ def test_an_org_of_which_nothing_is_left_costs_no_memory() -> None:
     world.do("12:00 nobody: stop d1", "12:00 nobody: create d1 min=-1", "12:00 known: balance 5", "12:00 gone: suspend")
     world.do("12:30 gone: reinstate")
     world.do("1d 11:59:59.999 tick")
-    assert set(world.store.orgs) == {"gone", "known", "nobody"}
+    assert world.orgs() == ["gone", "known", "nobody"]
     world.do("1d 12:00 tick")
-    assert set(world.store.orgs) == {"gone", "known"}
+    assert world.orgs() == ["gone", "known"]
     world.do("1d 12:30 tick")
-    assert set(world.store.orgs) == {"known"}
+    assert world.orgs() == ["known"]
 
 
 def test_an_org_with_anything_owed_or_suspended_stays() -> None:
@@ -41,6 +39,6 @@ def test_an_org_with_anything_owed_or_suspended_stays() -> None:
         "12:03 bolt: suspend",
     )
     world.do("9d 12:00 tick")
-    assert set(world.store.orgs) == {"acme", "bolt"}
+    assert world.orgs() == ["acme", "bolt"]
     world.do("9d 12:01 price dedicated.h100.1x 1", "9d 12:02 tick", "9d 12:03 bolt: reinstate", "10d 12:03 tick")
-    assert set(world.store.orgs) == set()
+    assert world.orgs() == []

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any, NamedTuple
 
-from tests.scenarios.timeline import Act
+from tests.world.timeline import Act
 
 
 class Record(NamedTuple):
@@ -53,6 +53,10 @@ CALLBACKS = {
     "vm_crash": ("VM_CRASH", ""),
 }
 
+SHORT = {"min": "min_replicas", "idle": "idle_timeout_s", "gpu": "gpu_type", "count": "gpu_count"}
+SHORT |= {"disk": "disk_gb", "releasable": "gpus_releasable"}
+CONSTANTS = {"true": True, "false": False, "null": None}
+
 
 class Numbers:
     """Ids for what a scenario does not name itself: c1, c2, … for commands, e1, e2, … for events."""
@@ -92,6 +96,7 @@ def record(act: Act, numbers: Numbers) -> Record:
         fields = {"event_id": numbers.event(named), "replica_id": words[0], "status": status, "message": message}
     elif topic == "host.reports":
         fields = {"event_id": numbers.event(named), "instance_id": words[0], "report": words[1]}
+        fields |= dict(_options(words[2:]))
     else:
         fields = {"event_id": numbers.event(named)} | dict(_account(verb, words))
     return Record(topic, act.at, act.org_id, json.dumps(fields | {"org_id": act.org_id}).encode())
@@ -110,7 +115,8 @@ def _command(verb: str, words: list[str]) -> Iterator[tuple[str, Any]]:
         yield "type", "deploy_instance"
         yield from {"instance_id": words[0], "offer_id": "o-1", "gpu_type": "h100", "gpu_count": 1}.items()
         yield from {"disk_gb": 100, "template": {"mode": "ssh", "image": "base:1"}}.items()
-        yield from _options(words[1:])
+        for name, value in _options(words[1:]):
+            yield SHORT.get(name, name), value
         return
     yield "type", f"{verb}_deployment"
     yield "deployment_id", words[0]
@@ -118,9 +124,8 @@ def _command(verb: str, words: list[str]) -> Iterator[tuple[str, Any]]:
         yield "model", "llama-3-8b"
         yield "gpu_type", "h100"
         yield "gpu_count", 1
-        short = {"min": "min_replicas", "idle": "idle_timeout_s", "gpu": "gpu_type", "count": "gpu_count"}
         for name, value in _options(words[1:]):
-            yield short.get(name, name), value
+            yield SHORT.get(name, name), value
 
 
 def _account(verb: str, words: list[str]) -> Iterator[tuple[str, Any]]:
@@ -135,4 +140,4 @@ def _account(verb: str, words: list[str]) -> Iterator[tuple[str, Any]]:
 def _options(words: list[str]) -> Iterator[tuple[str, Any]]:
     for word in words:
         name, _, value = word.partition("=")
-        yield name, int(value) if value.lstrip("-").isdigit() else value
+        yield name, int(value) if value.lstrip("-").isdigit() else CONSTANTS.get(value, value)

@@ -5,11 +5,13 @@
     & tick                         sent together with the record above, at the same time (`& 11:59 tick`: at its own)
       > replica d1-r1 …            what this step sends, all of it, in order within each kind
       ? window d1-r1.w1: …         what the rows say afterwards
+      > … 74 more                  stands for that many lines, wherever they are
     12:00:30..12:30 beat d1-r1 every 30s; tick every 1m
-                                   many records, at the multiples of each period, one step; both ends included
+                                   many records, at the multiples of each period, one step; both ends included; `{n}`
+                                   in them is 1, 2, 3 …
 
 A time is `[<n>d ]HH:MM[:SS[.mmm]]`, on day 0 of the scenario or n days later. Before a verb, `<org>:` names another org
-than `acme`. `records` in `records.py` lists the verbs, `Teller` in `runner.py` the words of what is expected.
+than `acme`. `records.py` lists the verbs, `words.py` the words of what is expected; in those, `…` stands for any text.
 """
 
 import re
@@ -107,8 +109,8 @@ def _many(first: int, last: int, text: str) -> Iterator[Act]:
         every = _EVERY.fullmatch(part)
         assert every, f"{part!r} says not how often"
         period = int(every[2]) * _UNIT_MS[every[3]]
-        for moment in range(-(-first // period) * period, last + 1, period):
-            yield _act(moment, every[1])
+        for n, moment in enumerate(range(-(-first // period) * period, last + 1, period), start=1):
+            yield _act(moment, every[1].replace("{n}", str(n)))
 
 
 def _act(at: int, text: str) -> Act:

@@ -1,0 +1,102 @@
+"""What holds whatever happens: of all that goes out, and of all that is kept."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from schemas.times import parse_rfc3339
+from tests.world.world import Sent, World
+
+# The fields of the contract; an instance's change may say what went wrong, a refusal its code.
+USAGE_FIELDS = {"id", "type", "org_id", "window_id", "profile", "quantity", "duration_ms"}
+USAGE_FIELDS |= {"interval_start", "interval_end"}
+CHANGE_FIELDS = {"event_id", "org_id", "kind", "id", "to", "reason", "at"}
+RESULT_FIELDS = {"command_id", "org_id", "outcome", "status", "message", "at"}
+ORDER_FIELDS = {"order_id", "org_id", "order"}
+
+METERS = {"running": "gpu", "stopped": "disk"}
+MAX_INSTANCES = 25
+
+
+def check_outputs(sent: Sequence[Sent]) -> None:
+    """Ids follow from content, and stand for one thing each; pieces of a window join, inside clock minutes (B4)."""
+    changes: dict[tuple[str, str, str], int] = {}
+    orders: set[tuple[str, str]] = set()
+    host_orders: dict[tuple[str, str, str], int] = {}
+    pieces: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    ids: set[tuple[str, str]] = set()
+    results: dict[tuple[str, str, str], bytes] = {}
+    for topic, _, key, value, raw in sent:
+        if topic == "dead.letters":
+            continue
+        assert key == value["org_id"]
+        if topic == "lifecycle.changes":
+            wrong = {"error_code", "error_message"} if value["kind"] == "instance" else set()
+            assert set(value) - wrong - {"from"} == CHANGE_FIELDS
+            entity = (key, value["kind"], value["id"])
+            changes[entity] = changes.get(entity, 0) + 1
+            assert value["event_id"] == f"{value['kind']}:{value['id']}:{changes[entity]}"
+        elif topic == "command.results":
+            assert set(value) - {"target"} == RESULT_FIELDS | ({"code"} if value["outcome"] == "rejected" else set())
+            first = results.setdefault((key, value["command_id"], value["at"]), raw)
+            assert raw == first, "a command's result changed"
+        elif topic == "execlet.orders":
+            job = {"model", "gpu_type", "gpu_count"} if value["order"] == "submit_job" else set()
+            assert set(value) == ORDER_FIELDS | {"deployment_id", "replica_id"} | job
+            assert value["order_id"] == f"{value['replica_id']}:{value['order']}"
+            assert (key, value["order_id"]) not in orders, "an order went out twice"
+            orders.add((key, value["order_id"]))
+        elif topic == "host.orders":
+            assert set(value) == ORDER_FIELDS | {"instance_id", "attempt"}
+            kind = (key, value["instance_id"], value["order"])
+            host_orders[kind] = host_orders.get(kind, 0) + 1
+            assert value["order_id"] == f"{value['instance_id']}:{value['order']}:{host_orders[kind]}"
+        elif topic == "croesus.usage":
+            dedicated = value["type"] == "dedicated_inference_running"
+            assert set(value) == USAGE_FIELDS | ({"deployment_id", "replica_id"} if dedicated else {"instance_id"})
+            assert value["quantity"] == 1 or value["type"] == "instance_disk_stopped"
+            start, end = parse_rfc3339(value["interval_start"]), parse_rfc3339(value["interval_end"])
+            assert value["id"] == f"{_meter(value)}:{value['interval_start']}"
+            assert (key, value["id"]) not in ids, "a usage id went out twice"
+            ids.add((key, value["id"]))
+            assert 0 < value["duration_ms"] == end - start <= 60_000
+            assert start // 60_000 == (end - 1) // 60_000, "a piece crosses a clock minute"
+            pieces.setdefault((key, value["window_id"]), []).append((start, end))
+    for intervals in pieces.values():
+        assert all(before[1] == after[0] for before, after in pairwise(intervals)), "a gap, or out of order"
+
+
+def check_rows(world: World) -> None:
+    """B12 of every window; R5; I2: the meter of an instance's state runs, and no other; I5."""
+    for org_id in world.orgs():
+        replicas, instances = world.all("replica", org_id), world.all("instance", org_id)
+        for window in [window for owner in (*replicas, *instances) for window in owner["windows"]]:
+            _check_figures(window)
+        for deployment in world.all("deployment", org_id):
+            of_it = [one for one in replicas if one["deployment_id"] == deployment["deployment_id"]]
+            running = [one for one in of_it if one["status"] == "running"]
+            assert deployment["current_replicas"] == len(running), "R5"
+        for instance in instances:
+            meters = [window["meter"] for window in instance["windows"] if window["ended_at"] is None]
+            meter = METERS.get(instance["state"])
+            assert meters == ([meter] if meter else []), "I2"
+            assert instance["meter"] == (meter or "none")
+            assert all(window["last_health_check"] is None for window in instance["windows"])
+        assert sum(instance["state"] != "destroyed" for instance in instances) <= MAX_INSTANCES, "I5"
+
+
+def _check_figures(window: dict[str, Any]) -> None:
+    billed, pending = window["billed_ms"], window["pending_ms"]
+    forgiven, overbilled = window["forgiven_ms"], window["overbilled_ms"]
+    assert min(window["running_ms"], billed, pending, forgiven, overbilled) >= 0, f"B12: {window}"
+    assert window["running_ms"] == billed + pending + forgiven - overbilled, f"B12: {window}"
+
+
+def _meter(value: dict[str, Any]) -> str:
+    match value["type"]:
+        case "dedicated_inference_running":
+            return str(value["replica_id"])
+        case "instance_gpu_running":
+            return f"{value['instance_id']}:gpu"
+        case _:
+            return f"{value['instance_id']}:disk"

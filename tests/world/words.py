@@ -1,0 +1,96 @@
+"""What came of a step, in the words of a timeline."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from schemas.times import parse_rfc3339
+from streams.rules.decision import Note
+from tests.world.timeline import ORG, to_clock
+from tests.world.world import Sent, World
+
+# In this order a step's lines are compared: within a topic order counts, across topics Kafka has none.
+KINDS = {"deployment": 0, "replica": 0, "instance": 0, "result": 1, "order": 2, "usage": 3, "dead": 4}
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+
+
+def told(world: World) -> list[str]:
+    """The last step, whole: outputs by topic, what was counted, what the log says."""
+    lines = [*tell(world.sent), *tell_counts(world.counts), *tell_notes(world.notes)]
+    return by_kind(lines)
+
+
+def by_kind(lines: Sequence[str]) -> list[str]:
+    """Lines in the order in which they are compared."""
+    return sorted(lines, key=lambda line: KINDS.get(line.split()[0], len(KINDS)))
+
+
+def tell(sent: Sequence[Sent]) -> Iterator[str]:
+    """Outputs; the usage events of one window in a row are one line."""
+    usage: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for topic, timestamp, key, value, _ in sent:
+        name = "" if key == ORG else f"{key}/"
+        match topic:
+            case "lifecycle.changes":
+                assert parse_rfc3339(value["at"]) == timestamp
+                from_ = f"{value['from']} " if "from" in value else ""
+                error = f" {value['error_code']}: {value['error_message']}" if "error_code" in value else ""
+                yield f"{value['kind']} {name}{value['id']} {from_}-> {value['to']} ({value['reason']}){error}"
+            case "command.results":
+                how = value.get("code") or value["outcome"]
+                target = f" {value['target']}" if "target" in value else ""
+                yield f"result {name}{value['command_id']}{target} {how} {value['status']} at {_at(value['at'])}"
+            case "execlet.orders":
+                hardware = f" {value['model']} {value['gpu_type']}x{value['gpu_count']}" if "model" in value else ""
+                yield f"order {value['order']} {name}{value['replica_id']}{hardware}"
+            case "host.orders":
+                yield f"order {value['order']} {name}{value['instance_id']} attempt {value['attempt']}"
+            case "croesus.usage":
+                usage.setdefault((name, value["window_id"]), []).append(value)
+            case "dead.letters":
+                yield f"dead {value['reason']}"
+            case _:
+                msg = f"a timeline has no words for {topic}"
+                raise AssertionError(msg)
+    for (name, window_id), events in usage.items():
+        start, end = _at(events[0]["interval_start"]), _at(events[-1]["interval_end"])
+        total = sum(event["duration_ms"] for event in events)
+        (profile,) = {event["profile"] for event in events}
+        (quantity,) = {event["quantity"] for event in events}
+        many = f" x{quantity}" if quantity != 1 else ""
+        yield f"usage {name}{window_id} {profile}{many} {start}..{end} {len(events)} events {total} ms"
+
+
+def tell_counts(counts: Mapping[tuple[str, str], int]) -> Iterator[str]:
+    """What was counted: ignored records by reason, duplicates and late ones by topic, what was overbilled."""
+    for (kind, detail), number in counts.items():
+        yield f"{kind} {detail}" + (f" {number}" if number != 1 else "")
+
+
+def tell_notes(notes: Sequence[Note]) -> Iterator[str]:
+    """What the log says, its times short."""
+    for note in notes:
+        fields = [f"{name}={plain(value)}" for name, value in note.fields.items() if name not in {"id", "org_id"}]
+        yield f"log {note.level}: {note.event}: {' '.join(fields)}"
+
+
+def plain(value: Any) -> str:
+    """A value of a view as a timeline has it: no value is `-`, a time is short, a list is comma-separated."""
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return str(value).lower()
+        case list():
+            return ",".join(map(plain, value)) or "-"
+        case {"replica_id": replica_id, "status": status}:
+            return f"{replica_id}:{status}"
+        case str() if _TIME.fullmatch(value):
+            return _at(value)
+        case _:
+            return str(value)
+
+
+def _at(text: str) -> str:
+    return to_clock(parse_rfc3339(text))

@@ -1,0 +1,187 @@
+"""The engine in process, as a test sees it: lines of a timeline in, everything that came of them out."""
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from streams.limits import HOUR_MS
+from streams.replay.driver import ShardDriver
+from streams.rules.context import Switches
+from streams.rules.store import OrgRows
+from streams.web import shapes
+from streams.web.shapes import Json
+from tests.world.records import Numbers, Record, record
+from tests.world.timeline import ORG, acts
+from topics.catalogue import OUTBOUND
+from topics.partitioner import partition_of
+
+if TYPE_CHECKING:
+    from streams.rules.decision import Note
+
+COUNTED = ("ignored", "duplicate", "out_of_order", "overbilled_ms")
+
+
+class Mode(StrEnum):
+    """How the worker fares meanwhile; a scenario comes out the same in each (B11)."""
+
+    STEADY = "steady"
+    RESTARTS = "restarts"  # it is restarted before every step
+    CRASHES = "crashes"  # every step is half done twice, once before and once in the commit, before it is done
+    SINGLE = "single"  # one record is read, applied and committed at a time
+
+
+class Sent(NamedTuple):
+    """An outbound record, its value parsed, and as it was written."""
+
+    topic: str
+    timestamp: int
+    key: str
+    value: dict[str, Any]
+    raw: bytes
+
+
+class World:
+    """An installation in process: what came in, what went out, what is kept.
+
+    `sent`, `notes` and `counts` are of the last step; `all_sent` of all. State is read in the shapes of the contract's
+    views, so that a test depends on nothing else of how rows are kept.
+    """
+
+    def __init__(self, mode: Mode = Mode.STEADY, *, partitions: int = 1) -> None:
+        self.mode = mode
+        self.numbers = Numbers()
+        self.driver = ShardDriver(partitions=partitions, max_run_records=1 if mode is Mode.SINGLE else 1_000)
+        self.sent: list[Sent] = []
+        self.all_sent: list[Sent] = []
+        self.notes: list[Note] = []
+        self.counts: dict[tuple[str, str], int] = {}
+        self._seen = {(spec.name, partition): 0 for spec in OUTBOUND for partition in range(partitions)}
+        self._noted = 0
+        self._counted: dict[tuple[str, str], int] = {}
+
+    # What happens
+
+    def restart(self) -> None:
+        """Lose all but what was committed: every row comes back as it was."""
+        before = self.kept()
+        self.driver.crash()
+        assert self.kept() == before, "a row changed and was not written"
+
+    def set(self, switches: Switches | None = None, retention_h: int | None = None) -> None:
+        """Restart the worker, with other settings."""
+        if switches is not None:
+            self.driver.switches = switches
+        if retention_h is not None:
+            self.driver.retention_ms = retention_h * HOUR_MS
+        self.driver.crash()
+
+    def do(self, *lines: str) -> list[Sent]:
+        """Take lines of a timeline one after the other; returns what the last one sent."""
+        sent: list[Sent] = []
+        for line in lines:
+            sent = self.take([record(act, self.numbers) for act in acts(line)])
+        return sent
+
+    def take(self, records: Sequence[Record]) -> list[Sent]:
+        """Apply and commit records that are there at the same time; returns what that sent."""
+        if self.mode is Mode.RESTARTS:
+            self.restart()
+        for each in records:
+            key = each.key.encode() or None
+            if each.topic == "obol.clock":
+                self.driver.tick(each.timestamp)
+            else:
+                self.driver.send(each.topic, each.value or None, each.timestamp, key)
+        if self.mode is Mode.CRASHES:
+            self.driver.feed()
+            self.driver.step()
+            self.driver.crash()
+            self.driver.feed()
+            while self.driver.step():
+                pass
+            self.driver.crash_in_commit()
+        if self.mode is Mode.SINGLE:
+            self.driver.feed()
+            while self.driver.step():
+                self.driver.commit()
+        self.driver.run()
+        self.sent = list(self._new())
+        self.all_sent += self.sent
+        self.notes, self._noted = self.driver.log.notes[self._noted :], len(self.driver.log.notes)
+        now = {key: number for key, number in self.driver.counts().items() if key[0] in COUNTED}
+        self.counts = {
+            key: number - before for key, number in now.items() if number != (before := self._counted.get(key, 0))
+        }
+        self._counted = now
+        return self.sent
+
+    # What is seen
+
+    @property
+    def as_of(self) -> int:
+        """The greatest time read in order, of all partitions."""
+        return max(shard.position.as_of for shard in self.driver.shards.values())
+
+    def orgs(self) -> list[str]:
+        """Every org of which anything is known, in order."""
+        return sorted(org_id for shard in self.driver.shards.values() for org_id in shard.store.orgs)
+
+    def find(self, kind: str, row_id: str = "", org_id: str = ORG) -> Json | None:
+        """The view of an `org`, `deployment`, `replica`, `instance` or `window`; None where it has no row."""
+        rows = self._rows(org_id)
+        if rows is None:
+            return None
+        if kind == "org":
+            return shapes.org(self._view(org_id), rows)
+        if kind == "window":
+            window = rows.windows.get(row_id)
+            return None if window is None else shapes.window(self._view(org_id), window)
+        return next((one for one in self.all(kind, org_id) if one[f"{kind}_id"] == row_id), None)
+
+    def view(self, kind: str, row_id: str = "", org_id: str = ORG) -> Json:
+        """The view of what must have a row."""
+        found = self.find(kind, row_id, org_id)
+        assert found is not None, f"{kind} {org_id}/{row_id} has no row"
+        return found
+
+    def all(self, kind: str, org_id: str = ORG) -> list[Json]:
+        """The views of all of an org's `deployment`s, `replica`s or `instance`s."""
+        rows, view = self._rows(org_id), self._view(org_id)
+        if rows is None:
+            return []
+        match kind:
+            case "deployment":
+                return [shapes.deployment(rows, row) for row in rows.deployments.values()]
+            case "replica":
+                return [shapes.replica(view, rows, row) for row in rows.replicas.values()]
+            case "instance":
+                return [shapes.instance(view, rows, row) for row in rows.instances.values()]
+            case _:
+                raise AssertionError(kind)
+
+    def kept(self) -> dict[str, list[Json | None]]:
+        """Every view of every org."""
+        kinds = ("deployment", "replica", "instance")
+        return {
+            org_id: [self.find("org", org_id=org_id), *(one for kind in kinds for one in self.all(kind, org_id))]
+            for org_id in self.orgs()
+        }
+
+    def rows_written(self, table: str) -> int:
+        """How many rows of a table commits have written so far, each time anew."""
+        return sum(len(written) for (name, _), written in self.driver.log.changelogs.items() if name == table)
+
+    def _rows(self, org_id: str) -> OrgRows | None:
+        return self.driver.store(partition_of(org_id, self.driver.partitions)).orgs.get(org_id)
+
+    def _view(self, org_id: str) -> shapes.View:
+        partition = partition_of(org_id, self.driver.partitions)
+        as_of = self.driver.position(partition).as_of
+        return shapes.View(self.driver.prices, self.driver.switches, partition, as_of)
+
+    def _new(self) -> Iterator[Sent]:
+        for (topic, partition), seen in self._seen.items():
+            records = self.driver.log.records[topic, partition]
+            for each in records[seen:]:
+                yield Sent(topic, each.timestamp, (each.key or b"").decode(), each.json, each.value or b"")
+            self._seen[topic, partition] = len(records)
