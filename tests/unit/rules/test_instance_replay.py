@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -66,7 +65,6 @@ def test_no_batch_and_no_crash_changes_a_byte(steps: list[tuple[int, str, str]],
         assert broken.rows(table).keys() == steady.rows(table).keys()
 
 
-@pytest.mark.xfail(strict=True, reason="the row is written after it was removed, and stays in the changelog")
 def test_an_event_that_is_taken_in_and_forgotten_within_one_commit_leaves_no_row() -> None:
     world = World()
     world.do("11:00 price instance.h100.1x 100", "11:00 price disk 0.01", "11:00 balance 1000", "12:00 deploy a")
