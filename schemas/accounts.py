@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.base import Wire
+from schemas.base import NullIs, Wire
 from schemas.ids import EventId, Int64, Money, OrgId
 
 
@@ -17,6 +17,9 @@ class BalanceUpdated(Wire):
     balance: Money = Field(description="The total balance in the installation's currency; may be negative.")
     sequence: Int64 | None = Field(
         None, description="Increases with each update; an update whose sequence is not above the last is ignored (C3)."
+    )
+    epoch: Annotated[Int64, Field(ge=0), NullIs(0)] = Field(
+        0, description="Counts before the sequence; a Croesus restored from a backup raises it (C3)."
     )
 
 

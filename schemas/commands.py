@@ -15,6 +15,7 @@ from schemas.ids import (
     GpuCount,
     GpuType,
     InstanceId,
+    Labels,
     OrgId,
     Text512,
 )
@@ -53,6 +54,7 @@ class CreateDeployment(Wire):
     idle_timeout_s: Annotated[int, Field(ge=1, le=MAX_IDLE_TIMEOUT_S)] | None = Field(
         None, description="Seconds without a request after which it is paused, 1 to 31,536,000; absent: never (P6)."
     )
+    labels: Annotated[Labels, NullIs({})] = Field(default_factory=dict)
 
 
 class StopDeployment(Wire):
@@ -87,6 +89,7 @@ class DeployInstance(Wire):
         default=True,
         description="Whether its GPUs may be released while it is stopped and the balance is 0 or less (I7).",
     )
+    labels: Annotated[Labels, NullIs({})] = Field(default_factory=dict)
 
 
 class StartInstance(Wire):
@@ -124,7 +127,7 @@ COMMANDS: Final = (
     StopInstance,
     DestroyInstance,
 )
-"""Every command's model."""
+"""The model of each command of users."""
 
 Command = Annotated[
     CreateDeployment | StopDeployment | DeployInstance | StartInstance | StopInstance | DestroyInstance,
@@ -135,4 +138,4 @@ Command = Annotated[
 
 def target_field(command: type[Wire]) -> str:
     """Return the name of the field that names what a command is about."""
-    return next(name for name in command.model_fields if name in {"deployment_id", "instance_id"})
+    return next(name for name in command.model_fields if name in {"deployment_id", "instance_id", "window_id"})

@@ -12,6 +12,8 @@ MAX_ID_CHARS: Final = 128
 MAX_LONG_LIVED_ID_CHARS: Final = 112
 MAX_TEXT_CHARS: Final = 512
 MAX_MESSAGE_CHARS: Final = 4_096
+MAX_LABELS: Final = 16
+MAX_LABEL_VALUE_CHARS: Final = 255
 MAX_GPU_COUNT: Final = 16
 MAX_DISK_GB: Final = 65_536
 MAX_MIN_REPLICAS: Final = 100
@@ -61,6 +63,18 @@ Rfc3339 = Annotated[
 ]
 """A time in an output: RFC 3339, UTC, milliseconds, `Z`."""
 
+LabelKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,62}$")]
+"""The key of a label: letters, digits, `.`, `_`, `/`, `-`; 1 to 63 characters; the first a letter or a digit."""
+
+LabelValue = Annotated[str, StringConstraints(max_length=MAX_LABEL_VALUE_CHARS)]
+"""The value of a label: at most 255 characters."""
+
+Labels = Annotated[
+    dict[LabelKey, LabelValue],
+    Field(max_length=MAX_LABELS, description="Labels for cost reports, at most 16; they never change (C6)."),
+]
+"""Labels of a deployment or an instance."""
+
 OrgId = Annotated[
     Id, Field(description="The organisation. It determines the partition, and every other id is looked up within it.")
 ]
@@ -70,6 +84,7 @@ EventId = Annotated[
 CommandId = Annotated[
     Id, Field(description="Unique within the org for 24 h; a second one gets the result of the first (C1).")
 ]
+WindowId = Annotated[Id, Field(description="A window, looked up within its org.")]
 DeploymentId = Annotated[LongLivedId, Field(description="The deployment; unique within its org, never reused.")]
 InstanceId = Annotated[LongLivedId, Field(description="The instance; unique within its org, never reused.")]
 ReplicaId = Annotated[Id, Field(description="The replica, `<deployment_id>-r<n>`; looked up within its org.")]

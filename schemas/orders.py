@@ -16,11 +16,14 @@ HostOrderName = Literal["create", "start", "stop", "destroy", "release_gpus"]
 class ExecletOrder(Wire):
     """Start or stop a replica's job (P2, P4)."""
 
-    order_id: str = Field(description="`<replica_id>:<order>`.")
+    order_id: str = Field(
+        description="`<replica_id>:<order>`, from the second attempt on `<replica_id>:<order>:<attempt>`."
+    )
     org_id: str = Field(description="The organisation that the replica belongs to.")
     deployment_id: str = Field(description="The replica's deployment.")
     replica_id: str = Field(description="The replica.")
     order: ExecletOrderName = Field(description="The instruction.")
+    attempt: int = Field(ge=1, description="From 1 for each replica and order (R6).")
     model: str | None = Field(None, description="With `submit_job`: the model to serve.")
     gpu_type: str | None = Field(None, description="With `submit_job`: the GPU model.")
     gpu_count: int | None = Field(None, description="With `submit_job`: the number of GPUs.")

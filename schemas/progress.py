@@ -21,3 +21,6 @@ class Progress(Wire):
     message: Annotated[Message, NullIs("")] = Field(
         "", description="Free text from which R2 reads the step; cut at 4,096 characters."
     )
+    healthy: bool | None = Field(
+        None, description="With `RUNNING`: whether the replica is healthy; it decides instead of the message (R2)."
+    )

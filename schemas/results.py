@@ -16,6 +16,7 @@ ResultCode = Literal[
     "INSTANCE_LIMIT",
     "UNPRICED_PROFILE",
     "INSUFFICIENT_BALANCE",
+    "NOTHING_TO_CREDIT",
 ]
 """Why a command was rejected, in the order of the checks (contract, "Out")."""
 
@@ -31,3 +32,4 @@ class CommandResult(Wire):
     message: str = Field(description="One sentence: the entity, its state, what was asked, what is allowed.")
     target: str | None = Field(None, description="The id of the entity, where the command names a valid one.")
     at: Rfc3339 = Field(description="Time of the command's record.")
+    operator: Literal[True] | None = Field(None, description="Present for results of `operator.commands`.")

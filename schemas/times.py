@@ -12,6 +12,12 @@ _DAY_MS: Final = 86_400_000
 _EPOCH_ORDINAL: Final = datetime(1970, 1, 1, tzinfo=UTC).toordinal()
 _SHAPE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z", re.ASCII)
 
+_ANY_SHAPE: Final = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]{1,3}))?"
+    r"(?:Z|([+-])([01][0-9]|2[0-3]):([0-5][0-9]))",
+    re.ASCII,
+)
+
 
 def is_time(ms: int) -> bool:
     """Whether `ms` since 1970 is in the range that `rfc3339` can write, 1970 to 9999."""
@@ -51,3 +57,22 @@ def parse_rfc3339(text: str) -> int:
         raise ValueError(msg)
     in_day = (second.hour * 60 + second.minute) * 60 + second.second
     return days * _DAY_MS + in_day * 1_000 + int(text[20:23])
+
+
+def parse_any_rfc3339(text: str) -> int:
+    """Return ms since 1970 of a time with at most 3 decimals and any offset, as `2026-11-29T13:00:00.5+01:00`.
+
+    Negative before 1970. Raises `ValueError` for any other text; a leap second is none.
+    """
+    found = _ANY_SHAPE.fullmatch(text)
+    try:
+        second = datetime.fromisoformat(f"{found[1]}+00:00") if found else None
+    except ValueError:
+        second = None
+    if found is None or second is None:
+        msg = "not a time like 2026-11-29T12:00:00Z or 2026-11-29T13:00:00.5+01:00"
+        raise ValueError(msg)
+    in_day_s = (second.hour * 60 + second.minute) * 60 + second.second
+    offset_min = 0 if found[3] is None else (int(found[4]) * 60 + int(found[5])) * (-1 if found[3] == "-" else 1)
+    whole_ms = (second.toordinal() - _EPOCH_ORDINAL) * _DAY_MS + in_day_s * 1_000
+    return whole_ms + int((found[2] or "").ljust(3, "0")) - offset_min * 60_000

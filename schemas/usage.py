@@ -28,3 +28,6 @@ class Usage(Wire):
     interval_start: Rfc3339 = Field(description="Start, inclusive.")
     interval_end: Rfc3339 = Field(description="End, exclusive.")
     duration_ms: int = Field(ge=1, le=60_000, description="Duration in ms, 1 to 60,000.")
+    labels: dict[str, str] | None = Field(
+        None, description="The labels of its deployment or instance, keys sorted; absent without any (C6)."
+    )

@@ -8,23 +8,31 @@ from typing import Final
 from schemas.base import MAX_DEPTH, MAX_VALUE_BYTES
 
 __all__ = [
+    "CREATE_TIMEOUT_MS",
     "DAY_MS",
     "DEBT_LIMIT",
     "DEBT_MS",
     "DEDUPE_MS",
+    "DESTROY_NOTICE_AHEAD_MS",
     "ERROR_EXPIRY_MS",
     "HEARTBEAT_GRACE_MS",
     "HOUR_MS",
     "HOUR_S",
+    "MAX_CLOCK_DIFFERENCE_MS",
+    "MAX_CREDITS_PER_WINDOW_PER_RECORD",
     "MAX_DEPTH",
     "MAX_EVENTS_PER_WINDOW_PER_RECORD",
     "MAX_INSTANCES",
     "MAX_VALUE_BYTES",
     "MINUTE_MS",
     "MIN_FIRST_REPLICAS",
+    "RUNWAY_NOTICE_INTERVAL_MS",
+    "RUNWAY_THRESHOLDS_S",
     "SECOND_MS",
     "START_TIMEOUT_MS",
     "STOP_TIMEOUT_MS",
+    "ZOMBIE_ABORT_INTERVAL_MS",
+    "ZOMBIE_AFTER_MS",
 ]
 
 SECOND_MS: Final = 1_000
@@ -62,3 +70,27 @@ ERROR_EXPIRY_MS: Final = HOUR_MS
 
 DEDUPE_MS: Final = DAY_MS
 """C1, C4: how long a `command_id` and an `event_id` are remembered, from their first time on."""
+
+CREATE_TIMEOUT_MS: Final = 6 * HOUR_MS
+"""I1: a create without a report that moves it for this long puts the instance into error, `create_timed_out`."""
+
+MAX_CREDITS_PER_WINDOW_PER_RECORD: Final = 60
+"""B13: credits that one applied record may send for one window; the rest follow at the next ticks."""
+
+ZOMBIE_AFTER_MS: Final = 90 * SECOND_MS
+"""R6: from how long after its end on a replica that is still heard from is told to end."""
+
+ZOMBIE_ABORT_INTERVAL_MS: Final = 10 * MINUTE_MS
+"""R6: the least time between two `abort_job` orders of that kind, per replica."""
+
+MAX_CLOCK_DIFFERENCE_MS: Final = 5 * MINUTE_MS
+"""Contract, `obol.clock`: a tick whose timestamp is more than this from its writer's clock is void."""
+
+RUNWAY_THRESHOLDS_S: Final = (86_400, 3_600)
+"""N1: runways below which an org gets a notice, the higher one first."""
+
+RUNWAY_NOTICE_INTERVAL_MS: Final = 6 * HOUR_MS
+"""N1: the least time between two notices of one threshold, unless the balance was raised in between."""
+
+DESTROY_NOTICE_AHEAD_MS: Final = HOUR_MS
+"""N1: how long before I8's 24 h are over the notice may be sent; I8: how long after it nothing is destroyed."""

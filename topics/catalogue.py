@@ -9,8 +9,11 @@ from schemas.accounts import Account, OrgReinstated, OrgSuspended
 from schemas.changes import LifecycleChange
 from schemas.clock import Tick
 from schemas.commands import Command
+from schemas.credits import Credit
 from schemas.dead_letters import DeadLetter
 from schemas.heartbeats import Heartbeat
+from schemas.notices import Notice
+from schemas.operator import OperatorCommand
 from schemas.orders import ExecletOrder, HostOrder
 from schemas.prices import Price
 from schemas.progress import Progress
@@ -120,10 +123,19 @@ COMMANDS: Final = TopicSpec(
     schema=Command,
     handler="commands:apply_command",
 )
+OPERATOR_COMMANDS: Final = TopicSpec(
+    name="operator.commands",
+    direction="in",
+    rank=3,
+    summary="Operators' commands: credits for a window; each gets one result.",
+    key=_BY_ORG,
+    schema=OperatorCommand,
+    handler="commands:apply_command",
+)
 REQUESTS: Final = TopicSpec(
     name="inference.requests",
     direction="in",
-    rank=3,
+    rank=4,
     summary="Calls to deployments: they keep them from idling and wake paused ones.",
     key=_BY_ORG,
     schema=InferenceRequest,
@@ -133,7 +145,7 @@ REQUESTS: Final = TopicSpec(
 PROGRESS: Final = TopicSpec(
     name="execlet.progress",
     direction="in",
-    rank=4,
+    rank=5,
     summary="Callbacks on a replica's start and end.",
     key=_BY_ORG,
     schema=Progress,
@@ -144,7 +156,7 @@ PROGRESS: Final = TopicSpec(
 REPORTS: Final = TopicSpec(
     name="host.reports",
     direction="in",
-    rank=5,
+    rank=6,
     summary="What hosts tell of instances' workloads.",
     key=_BY_ORG,
     schema=Report,
@@ -155,7 +167,7 @@ REPORTS: Final = TopicSpec(
 HEARTBEATS: Final = TopicSpec(
     name="execlet.heartbeats",
     direction="in",
-    rank=6,
+    rank=7,
     summary="Signs of life of replicas.",
     key=_BY_ORG,
     schema=Heartbeat,
@@ -165,7 +177,7 @@ HEARTBEATS: Final = TopicSpec(
 CLOCK: Final = TopicSpec(
     name="obol.clock",
     direction="in",
-    rank=7,
+    rank=8,
     summary="A tick for each partition and minute; its timestamp is now.",
     key="none; each partition has its own",
     schema=Tick,
@@ -178,6 +190,22 @@ USAGE: Final = TopicSpec(
     summary="What Croesus bills: pieces of windows, a clock minute at most.",
     key=_BY_ORG,
     schema=Usage,
+    retention_ms=30 * _DAY_MS,
+)
+CREDITS: Final = TopicSpec(
+    name="croesus.credits",
+    direction="out",
+    summary="What is paid back of usage that was billed.",
+    key=_BY_ORG,
+    schema=Credit,
+    retention_ms=30 * _DAY_MS,
+)
+NOTICES: Final = TopicSpec(
+    name="org.notices",
+    direction="out",
+    summary="Notices for customers about a balance that runs out.",
+    key=_BY_ORG,
+    schema=Notice,
     retention_ms=30 * _DAY_MS,
 )
 CHANGES: Final = TopicSpec(
@@ -218,10 +246,10 @@ DEAD_LETTERS: Final = TopicSpec(
     retention_ms=30 * _DAY_MS,
 )
 
-INBOUND: Final = (PRICES, ACCOUNTS, COMMANDS, REQUESTS, PROGRESS, REPORTS, HEARTBEATS, CLOCK)
+INBOUND: Final = (PRICES, ACCOUNTS, COMMANDS, OPERATOR_COMMANDS, REQUESTS, PROGRESS, REPORTS, HEARTBEATS, CLOCK)
 """Inbound topics, in order of rank."""
 
-OUTBOUND: Final = (USAGE, CHANGES, RESULTS, EXECLET_ORDERS, HOST_ORDERS, DEAD_LETTERS)
+OUTBOUND: Final = (USAGE, CREDITS, NOTICES, CHANGES, RESULTS, EXECLET_ORDERS, HOST_ORDERS, DEAD_LETTERS)
 """Outbound topics, in the contract's order."""
 
 TOPICS: Final[Mapping[str, TopicSpec]] = MappingProxyType({spec.name: spec for spec in INBOUND + OUTBOUND})

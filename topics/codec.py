@@ -8,18 +8,19 @@ only then each record is looked at closely.
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails, from_json, to_json
 
 from schemas.base import MAX_DEPTH, MAX_VALUE_BYTES, Wire
-from schemas.commands import COMMANDS as COMMAND_MODELS
+from schemas.commands import COMMANDS as USER_COMMANDS
 from schemas.commands import target_field
 from schemas.heads import CommandHead, OrgHead
-from schemas.ids import LongLivedId, Text512
+from schemas.ids import Text512
+from schemas.operator import CreditWindow
 from schemas.prices import Price, PriceRemoved
-from topics.catalogue import COMMANDS, PRICES, TOPICS, TopicSpec
+from topics.catalogue import COMMANDS, OPERATOR_COMMANDS, PRICES, TOPICS, TopicSpec
 
 MAX_ERROR_CHARS: Final = 500
 
@@ -32,8 +33,19 @@ _OPENING: Final = frozenset(b"{[")
 _PARSE: Final[dict[str, Callable[[bytes], Any]]] = {
     name: TypeAdapter(spec.schema).validator.validate_json for name, spec in TOPICS.items()
 }
-_TARGET_FIELDS: Final = {model.model_fields["type"].default: target_field(model) for model in COMMAND_MODELS}
-_LONG_LIVED_ID: Final = TypeAdapter[str](LongLivedId)
+
+
+def _targets(models: Iterable[type[Wire]]) -> dict[str, tuple[str, TypeAdapter[str]]]:
+    """Return, for each command's `type`, the field that names what it is about, and how that is validated."""
+    found: dict[str, tuple[str, TypeAdapter[str]]] = {}
+    for model in models:
+        name = target_field(model)
+        field = model.model_fields[name]
+        found[model.model_fields["type"].default] = (name, TypeAdapter(Annotated[str, *field.metadata]))
+    return found
+
+
+_TARGETS: Final = {COMMANDS.name: _targets(USER_COMMANDS), OPERATOR_COMMANDS.name: _targets((CreditWindow,))}
 _PROFILE: Final = TypeAdapter[str](Text512)
 
 
@@ -140,9 +152,9 @@ def _rejected(spec: TopicSpec, value: bytes, error: ValidationError) -> Rejected
     org_id = command_id = target = None
     if (org := _or_none(OrgHead, content)) is not None:
         org_id = org.org_id
-        if spec is COMMANDS and (command := _or_none(CommandHead, content)) is not None:
+        if spec.name in _TARGETS and (command := _or_none(CommandHead, content)) is not None:
             command_id = command.command_id
-            target = _target(content)
+            target = _target(spec, content)
     return Rejected(reason="invalid", error=told, org_id=org_id, command_id=command_id, target=target)
 
 
@@ -176,13 +188,14 @@ def _or_none(head: type[Head], content: dict[str, Any]) -> Head | None:
         return None
 
 
-def _target(content: dict[str, Any]) -> str | None:
+def _target(spec: TopicSpec, content: dict[str, Any]) -> str | None:
     kind = content.get("type")
-    field = _TARGET_FIELDS.get(kind) if isinstance(kind, str) else None
-    if field is None:
+    found = _TARGETS[spec.name].get(kind) if isinstance(kind, str) else None
+    if found is None:
         return None
+    field, adapter = found
     try:
-        return _LONG_LIVED_ID.validate_python(content.get(field), strict=True)
+        return adapter.validate_python(content.get(field), strict=True)
     except ValidationError:
         return None
 

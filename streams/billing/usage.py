@@ -22,5 +22,5 @@ def encode_usage(window: Window, start_ms: int, end_ms: int) -> bytes:
         f'{{"id":"{meter.usage_prefix(owner_id)}{start}","type":"{meter.usage_type}","org_id":"{window.org_id}",'
         f'{deployment}"{meter.owner}_id":"{owner_id}","window_id":"{window.window_id}","profile":"{window.profile}",'
         f'"quantity":{window.quantity},"interval_start":"{start}","interval_end":"{rfc3339(end_ms)}",'
-        f'"duration_ms":{end_ms - start_ms}}}'
+        f'"duration_ms":{end_ms - start_ms}{window.labels_json}}}'
     ).encode()

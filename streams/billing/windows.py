@@ -5,16 +5,20 @@ Times are UTC milliseconds.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
+from schemas.credits import CreditReason
 from streams.billing.minutes import cut, floor_minute
 from streams.limits import HEARTBEAT_GRACE_MS, MAX_EVENTS_PER_WINDOW_PER_RECORD
 
+DERIVED: Final = "derived"
+"""The key of a field's metadata that says: kept by the `RowStore` in memory, not part of the row as it is written."""
+
 
 class Held(StrEnum):
-    """Why an unfinished window is not billed at the moment; the first that applies is shown (contract)."""
+    """Why a window is not billed, or its credits are not sent, at the moment; the first that applies (contract)."""
 
     UNPRICED = "unpriced"
     BILLING_OFF = "billing_off"
@@ -30,12 +34,23 @@ class Origin(NamedTuple):
     timestamp: int
 
 
+class OwedCredit(NamedTuple):
+    """[`start`, `end`) of a window, which was billed and is owed back, but not yet sent (B13)."""
+
+    start: int
+    end: int
+    reason: CreditReason
+    note: str | None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Window:
     """One stretch of time in which a meter ran.
 
     `meter` is a name in `METERS`. `billed_until` is the watermark: everything before it is billed. `billed_ms` sums up
-    what was sent, independently of the watermark, so that the two can be compared (B12).
+    what was sent, independently of the watermark, so that the two can be compared (B12). `owed_back`: the stretches
+    that were ever owed back, in order and without overlap; `owed_credits`: what of them is still to be sent (B13).
+    `labels_json`: the labels of its deployment or instance as usage events write them; empty without any (C6).
     """
 
     TABLE: ClassVar[str] = "windows"
@@ -54,6 +69,9 @@ class Window:
     ended_at: int | None = None
     closed_by: Origin | None = None
     billed_ms: int = 0
+    owed_back: tuple[tuple[int, int], ...] = ()
+    owed_credits: tuple[OwedCredit, ...] = ()
+    labels_json: str = field(default="", init=False, repr=False, metadata={DERIVED: True})
 
     @property
     def row_id(self) -> str:
@@ -64,6 +82,21 @@ class Window:
     def done(self) -> bool:
         """Closed, and nothing left to bill (B6)."""
         return self.ended_at is not None and self.billed_until >= self.ended_at
+
+    @property
+    def billed_to(self) -> int:
+        """The end of what was billed: a window is billed without gaps from `opened_at` on (B13)."""
+        return self.opened_at + self.billed_ms
+
+    @property
+    def credit_pending_ms(self) -> int:
+        """How much is owed back and not yet sent, in ms (B13)."""
+        return sum(credit.end - credit.start for credit in self.owed_credits)
+
+    @property
+    def credited_ms(self) -> int:
+        """How much was sent back, in ms (B13)."""
+        return sum(end - start for start, end in self.owed_back) - self.credit_pending_ms
 
 
 class Figures(NamedTuple):

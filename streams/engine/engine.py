@@ -19,7 +19,7 @@ from streams.engine.shard import INPUTS, Commit, Shard
 from streams.engine.table import TABLES
 from streams.engine.tasks import cancel_and_wait
 from streams.engine.ticks import TickWriter
-from streams.limits import HOUR_MS
+from streams.limits import DAY_MS, HOUR_MS
 from streams.rules.context import Switches
 from streams.settings import Settings
 from topics.catalogue import CLOCK, PRICES
@@ -99,6 +99,7 @@ class Engine:
             prices=self.prices,
             switches=self.switches,
             retention_ms=self.settings.retention_h * HOUR_MS,
+            id_retention_ms=getattr(self.settings, "id_retention_d", 400) * DAY_MS,
             stall_timeout_s=STALL_TIMEOUT_S[self.settings.clock],
         )
 

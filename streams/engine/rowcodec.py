@@ -15,9 +15,21 @@ from typing import Any, Final, cast, get_type_hints
 
 import msgspec
 
-from streams.billing.windows import Origin, Window
+from streams.billing.windows import DERIVED, Origin, Window
 from streams.meters import METERS
-from streams.rules.rows import DERIVED, ROW_TYPES, Answer, Deployment, Instance, Org, Replica, Row, Seen
+from streams.rules.rows import (
+    ROW_TYPES,
+    Answer,
+    DayUsage,
+    Deployment,
+    Instance,
+    OperatorAnswer,
+    Org,
+    Replica,
+    Row,
+    Seen,
+    UsedId,
+)
 
 TYPES: Final[dict[str, Any]] = {row_type.TABLE: row_type for row_type in ROW_TYPES}
 """The type of each table's rows."""
@@ -29,6 +41,9 @@ _IDS: Final[dict[type, tuple[str, ...]]] = {
     Instance: ("org_id", "instance_id"),
     Window: ("org_id", "window_id"),
     Answer: ("org_id", "command_id"),
+    OperatorAnswer: ("org_id", "command_id"),
+    UsedId: ("org_id", "kind", "entity_id"),
+    DayUsage: ("org_id", "day", "type", "profile"),
     Seen: ("org_id", "topic", "event_id"),
 }
 """The fields that a key holds, which come first in a row, too."""
@@ -52,7 +67,8 @@ class _Format:
         left_out = {*_IDS[row_type], *(_IMPLIED if row_type is Window else ())}
         kept = [field for field in fields(row_type) if field.name not in left_out and DERIVED not in field.metadata]
         types = get_type_hints(row_type)
-        self.take = _taker(*(field.name for field in kept))
+        self.names = tuple(field.name for field in kept)
+        self.take = _taker(*self.names)
         array = msgspec.defstruct(
             f"{row_type.__name__}Values",
             [(field.name, types[field.name], *_default(field)) for field in kept],
@@ -81,8 +97,19 @@ def _default(field: Field[Any]) -> tuple[Any, ...]:
 _FORMATS: Final = {table: _Format(row_type) for table, row_type in TYPES.items()}
 
 
+_UNCREDITED: Final = ("owed_back", "owed_credits")
+"""The last fields of a window, left out where they are empty, as for nearly every window."""
+
+_take_window: Final = _FORMATS[Window.TABLE].take
+_take_uncredited: Final = _taker(*_FORMATS[Window.TABLE].names[: -len(_UNCREDITED)])
+
+assert _FORMATS[Window.TABLE].names[-len(_UNCREDITED) :] == _UNCREDITED
+
+
 def encode_row(row: Row) -> bytes:
     """Return a row's values as bytes; its ids are in `row_key`."""
+    if isinstance(row, Window):
+        return _encode(_take_window(row) if row.owed_back else _take_uncredited(row))
     return _encode(_FORMATS[row.TABLE].take(row))
 
 

@@ -10,10 +10,11 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from streams.billing.windows import DERIVED
 from streams.engine import position as positions
 from streams.engine.position import Position
 from streams.engine.rowcodec import TYPES
-from streams.rules.rows import DERIVED, Seen
+from streams.rules.rows import Seen
 from streams.rules.store import OrgRows, RowStore
 
 DESCRIPTIONS: Final = {

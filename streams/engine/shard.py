@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from schemas.clock import Tick
 from schemas.dead_letters import MAX_DEAD_LETTER_BYTES, DeadLetter
 from schemas.heartbeats import Heartbeat
 from schemas.times import is_time
@@ -21,11 +22,13 @@ from streams.engine.check import ENABLED, RowCheck
 from streams.engine.merge import Batch, Merge, Record, Run
 from streams.engine.position import Position, decode_position, encode_position
 from streams.engine.rowcodec import TYPES, RowReader, encode_row
+from streams.limits import DAY_MS
 from streams.rules.accountant import Accountant
 from streams.rules.context import Switches
 from streams.rules.decision import Charge, Decision, Note
 from streams.rules.rows import row_key
-from streams.rules.store import RowStore
+from streams.rules.store import NEVER, RowStore
+from streams.rules.tick import is_void
 from topics.catalogue import CLOCK, DEAD_LETTERS, HEARTBEATS, INBOUND, PRICES, TOPICS, USAGE
 from topics.codec import Rejected, decode_batch, encode
 from topics.partitioner import partition_of
@@ -114,12 +117,12 @@ class Commit:
 class Shard:
     """One partition: its rows, its place in its inputs, and what waits to be committed.
 
-    `partitions` is how many the installation has; `stall_timeout_s` as in `Merge`; `retention_ms` as in `RowStore`.
+    `partitions` is how many the installation has; `stall_timeout_s` as in `Merge`; the retentions as in `RowStore`.
     `restored_rows` of `restore_total` (None: not yet known) changelog records were read back, and `unpacked_rows` rows
     made of them. `counters`: the position's counts as of the last commit, by kind and detail.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each decides one thing
         self,
         partition: int,
         *,
@@ -127,12 +130,13 @@ class Shard:
         prices: Prices,
         switches: Switches,
         retention_ms: int,
+        id_retention_ms: int = 400 * DAY_MS,
         stall_timeout_s: float,
         max_run_records: int = MAX_RUN_RECORDS,
     ) -> None:
         self.partition = partition
         self.partitions = partitions
-        self.store = RowStore(retention_ms)
+        self.store = RowStore(retention_ms, id_retention_ms)
         self.accountant = Accountant(self.store, prices, switches)
         self._check = RowCheck(self.store) if ENABLED else None
         self.merge = Merge(
@@ -211,6 +215,7 @@ class Shard:
                 )
             offsets[topic] = max(beginning, applied_to or 0)
         self.merge.restart(offsets, self.position.times)
+        self.store.latest_tick = self.position.times.get(CLOCK.name, NEVER)
         self._reader = RowReader()
         self.counters = self.position.flat_counts()
         self.phase = Phase.WORKING
@@ -287,6 +292,9 @@ class Shard:
             for at in range(run.start, run.end):
                 self._apply_one(topic, batch, at)
         position = self.position
+        if topic == CLOCK.name and _is_void_tick(batch, run.start):
+            # It moves no time (contract, `obol.clock`).
+            self.merge.queues[topic].time = position.times.get(topic, NEVER)
         position.times[topic] = self.merge.queues[topic].time
         position.as_of = self.merge.as_of
         count = run.end - run.start
@@ -446,6 +454,11 @@ class Shard:
         for row in changed:
             rows[row.TABLE].append((row_key(row), encode_row(row)))
         return {table: records for table, records in rows.items() if records}
+
+
+def _is_void_tick(batch: Batch, at: int) -> bool:
+    item = (batch.items or [])[at]
+    return isinstance(item, Tick) and is_void(item, batch.times[at])
 
 
 def _nothing_packed() -> dict[str, dict[bytes, bytes]]:

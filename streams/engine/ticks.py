@@ -36,11 +36,11 @@ class TickWriter:
 
     async def run(self) -> None:
         """Write ticks for ever. Raises `KafkaError` when the cluster takes none."""
-        value = encode(Tick(type="tick"))
         while True:
             now_ms = self._clock.now_ms()
             await self._clock.sleep((next_tick_ms(now_ms) - now_ms) / 1_000)
             now_ms = self._clock.now_ms()
+            value = encode(Tick(type="tick", at=now_ms))
             await asyncio.gather(
                 *(self._producer.send((self._topic, partition), value, now_ms) for partition in self._partitions())
             )

@@ -4,12 +4,12 @@ A trigger without an entry in a stage's row is refused (a command) or ignored (a
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
 from streams.lifecycle.machine import Machine
-from streams.limits import START_TIMEOUT_MS, STOP_TIMEOUT_MS
+from streams.limits import CREATE_TIMEOUT_MS, START_TIMEOUT_MS, STOP_TIMEOUT_MS
 
 
 class InstanceState(StrEnum):
@@ -73,6 +73,7 @@ class Timer(StrEnum):
 
     STOP_TIMED_OUT = "stop_timed_out"
     START_TIMED_OUT = "start_timed_out"
+    CREATE_TIMED_OUT = "create_timed_out"
     BALANCE_EMPTY = "balance_empty"
     BALANCE_DEBT = "balance_debt"
     ERROR_EXPIRED = "error_expired"
@@ -120,6 +121,7 @@ class StageRow:
     `state`: what consumers see. `runs` and `burns`: the names of the meters that run (I2), and of those that
     count for the burn (I6). `serves`: the order whose attempts are counted from 1 anew on entry. `resends`: the order
     that is sent again at each tick. `times_out`: after how many ms which timer moves it. `on_empty_balance`: I7.
+    `unbilled`: reports of something that runs or is held unbilled, and the order that is sent again for them (I4).
     """
 
     state: InstanceState
@@ -132,12 +134,14 @@ class StageRow:
     resends: Order | None = None
     times_out: tuple[int, Timer] | None = None
     on_empty_balance: OnEmptyBalance | None = None
+    unbilled: Mapping[Report, Order] = field(default_factory=dict)
 
 
 _UP = InstanceMove(InstanceStage.RUNNING)
 _STOPPED = InstanceMove(InstanceStage.STOPPED)
 _STOPPED_AT_ONCE = InstanceMove(InstanceStage.STOPPED, through=InstanceStage.STOPPING)
 _STOP = InstanceMove(InstanceStage.STOPPING, order=Order.STOP)
+_DESTROYED = InstanceMove(InstanceStage.DESTROYED)
 _DESTROY = InstanceMove(InstanceStage.DESTROYING, order=Order.DESTROY)
 _NOT_STARTED = InstanceMove(InstanceStage.STOPPED, explains=True)
 _FAILED = InstanceMove(InstanceStage.ERROR, explains=True, releases=True)
@@ -148,11 +152,13 @@ STAGES: Final[Mapping[InstanceStage, StageRow]] = {
         state=InstanceState.CREATING,
         moves={
             Report.WORKLOAD_UP: _UP,
+            Report.FOUND_RUNNING: _UP,
             Report.LAUNCH_FAILED: _FAILED,
             Report.WORKLOAD_LOST: _FAILED,
             Report.WORKLOAD_FAILED: _FAILED,
             Report.WORKLOAD_COMPLETED: _FAILED,
             Report.WORKLOAD_GONE: _FAILED,
+            Timer.CREATE_TIMED_OUT: _FAILED,
             Action.DESTROY: _DESTROY,
         },
         allowed=(Action.DESTROY,),
@@ -160,11 +166,13 @@ STAGES: Final[Mapping[InstanceStage, StageRow]] = {
         runs=(),
         burns=("gpu", "disk"),
         serves=Order.CREATE,
+        times_out=(CREATE_TIMEOUT_MS, Timer.CREATE_TIMED_OUT),
     ),
     InstanceStage.STARTING: StageRow(
         state=InstanceState.STARTING,
         moves={
             Report.WORKLOAD_UP: _UP,
+            Report.FOUND_RUNNING: _UP,
             Report.WORKLOAD_FAILED: _FAILED,
             Report.WORKLOAD_COMPLETED: _FAILED,
             Report.START_REFUSED: _NOT_STARTED,
@@ -187,6 +195,7 @@ STAGES: Final[Mapping[InstanceStage, StageRow]] = {
         moves={
             Action.STOP: _STOP,
             Timer.BALANCE_EMPTY: _STOP,
+            Report.FOUND_HELD: _STOPPED,
             Report.WORKLOAD_FAILED: _FAILED,
             Report.WORKLOAD_LOST: _FAILED,
             Report.WORKLOAD_COMPLETED: _FAILED,
@@ -204,6 +213,7 @@ STAGES: Final[Mapping[InstanceStage, StageRow]] = {
         moves={
             Action.STOP: _STOP,
             Report.STOP_CONFIRMED: _STOPPED_AT_ONCE,
+            Report.FOUND_HELD: _STOPPED_AT_ONCE,
             Report.WORKLOAD_FAILED: _STOPPED_AT_ONCE,
             Report.WORKLOAD_COMPLETED: _STOPPED_AT_ONCE,
             Report.WORKLOAD_LOST: _FAILED,
@@ -220,6 +230,7 @@ STAGES: Final[Mapping[InstanceStage, StageRow]] = {
         state=InstanceState.STOPPING,
         moves={
             Report.STOP_CONFIRMED: _STOPPED,
+            Report.FOUND_HELD: _STOPPED,
             Report.WORKLOAD_FAILED: _STOPPED,
             Report.WORKLOAD_COMPLETED: _STOPPED,
             Report.WORKLOAD_LOST: _FAILED,
@@ -247,6 +258,7 @@ STAGES: Final[Mapping[InstanceStage, StageRow]] = {
         runs=("disk",),
         burns=("disk",),
         on_empty_balance=OnEmptyBalance.RELEASE_GPUS,
+        unbilled={Report.WORKLOAD_UP: Order.STOP, Report.FOUND_RUNNING: Order.STOP},
     ),
     InstanceStage.ERROR: StageRow(
         state=InstanceState.ERROR,
@@ -268,7 +280,7 @@ STAGES: Final[Mapping[InstanceStage, StageRow]] = {
     ),
     InstanceStage.DESTROYING: StageRow(
         state=InstanceState.DESTROYING,
-        moves={Report.TEARDOWN_FINISHED: InstanceMove(InstanceStage.DESTROYED)},
+        moves={Report.TEARDOWN_FINISHED: _DESTROYED, Report.WORKLOAD_GONE: _DESTROYED},
         allowed=(Action.DESTROY,),
         transitional=True,
         runs=(),
@@ -277,7 +289,13 @@ STAGES: Final[Mapping[InstanceStage, StageRow]] = {
         resends=Order.DESTROY,
     ),
     InstanceStage.DESTROYED: StageRow(
-        state=InstanceState.DESTROYED, moves={}, allowed=(), transitional=False, runs=(), burns=()
+        state=InstanceState.DESTROYED,
+        moves={},
+        allowed=(),
+        transitional=False,
+        runs=(),
+        burns=(),
+        unbilled=dict.fromkeys((Report.WORKLOAD_UP, Report.FOUND_RUNNING, Report.FOUND_HELD), Order.DESTROY),
     ),
 }
 
@@ -299,6 +317,9 @@ MESSAGES: Final[Mapping[Trigger, str]] = {
     Report.WORKLOAD_GONE: "The container disappeared from the machine.",
     Timer.STOP_TIMED_OUT: (
         "The host did not confirm the stop within 30 minutes. It is still up and billed; the stop is being retried."
+    ),
+    Timer.CREATE_TIMED_OUT: (
+        "The host did not report the instance within 6 hours. Its GPUs are released; destroy it and deploy another."
     ),
     Timer.START_TIMED_OUT: "The host did not confirm the start within 30 minutes. Its disk is kept; start it again.",
 }

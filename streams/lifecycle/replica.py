@@ -108,8 +108,13 @@ TRANSITIONS: Final[dict[ReplicaStatus, dict[Signal, ReplicaMove | Stay]]] = {
 
 MACHINE: Final[Machine[ReplicaStatus, Signal, ReplicaMove]] = Machine(TRANSITIONS, TERMINAL)
 
-# A whole word, in any case, and neither "not healthy" nor "un-healthy" (R2 D).
-_HEALTHY = re.compile(r"(?<!\bnot )(?<!\bun-)\bhealthy\b", re.IGNORECASE)
+_WORD: Final = re.compile(r"[\w']+")
+_SENTENCE_END: Final = re.compile(r"[.,;:!?\n\r\v\f\x85\u2028\u2029]")
+_VALUE: Final = re.compile(r"""[\s"'`“”]*[:=][\s"'`“”]*([^\s"'`“”,;)\]}>]*)""")
+_DENIALS: Final = frozenset({"not", "no", "never", "cannot"})
+_DENYING_PREFIXES: Final = frozenset({"un", "non"})
+_TRUE_VALUES: Final = frozenset({"true", "yes", "ok", "1"})
+_WORDS_BEFORE: Final = 3
 
 _SIGNAL_BY_STATUS = {
     "RESTARTING": Signal.RESTARTING,
@@ -119,10 +124,10 @@ _SIGNAL_BY_STATUS = {
 }
 
 
-def read_signal(status: str, message: str) -> Signal | None:
-    """The signal in a callback's status and message; None where they say nothing known (R2).
+def read_signal(status: str, message: str, *, healthy: bool | None = None) -> Signal | None:
+    """Return the signal in a callback; None when it says nothing known (R2).
 
-    Two starting steps in one message count as the later one (R2 D).
+    Two starting steps in one message count as the later one. `healthy`, where given, decides instead of the text.
     """
     if status == "STARTING":
         text = message.lower()
@@ -130,5 +135,37 @@ def read_signal(status: str, message: str) -> Signal | None:
             return Signal.MODEL_SERVER
         return Signal.PULLING_IMAGE if "pulling image" in text else None
     if status == "RUNNING":
-        return Signal.HEALTHY if _HEALTHY.search(" ".join(message.split())) else None
+        return Signal.HEALTHY if (says_healthy(message) if healthy is None else healthy) else None
     return _SIGNAL_BY_STATUS[status]
+
+
+def says_healthy(message: str) -> bool:
+    """Return whether the word "healthy" stands in a text and no occurrence of it is denied (R2)."""
+    text = message.lower().replace("’", "'")
+    words = [(found[0].strip("'"), found) for found in _WORD.finditer(text)]
+    says = False
+    for at, (word, found) in enumerate(words):
+        if word == "unhealthy":
+            return False
+        if word != "healthy":
+            continue
+        if _is_denied(text, words[max(0, at - _WORDS_BEFORE) : at + 1], found.end()):
+            return False
+        says = True
+    return says
+
+
+def _is_denied(text: str, words: list[tuple[str, re.Match[str]]], end: int) -> bool:
+    """Return whether the last of `words`, which ends at `end`, is denied by those before it or by a value after it."""
+    value = _VALUE.match(text, end)
+    if value is not None and (given := value[1].rstrip(".!?")) and given not in _TRUE_VALUES:
+        return True
+    for (word, found), (_, following) in zip(words[-2::-1], words[:0:-1], strict=True):
+        between = text[found.end() : following.start()]
+        if between == "-" and word in _DENYING_PREFIXES and following is words[-1][1]:
+            return True
+        if _SENTENCE_END.search(between):
+            return False
+        if word in _DENIALS or word.endswith("n't"):
+            return True
+    return False

@@ -35,7 +35,7 @@ class Accountant:
         """Apply one parsed record of `origin`; now is `origin.timestamp`. Returns the dead letter that it becomes."""
         spec = TOPICS[origin.topic]
         if spec is CLOCK:
-            apply_tick(self.store, self.prices, self.switches, origin, decision)
+            apply_tick(self.store, self.prices, self.switches, event, origin, decision)
             return None
         if spec is HEARTBEATS:
             dead = self.heartbeats([event], [origin], decision)

@@ -4,6 +4,7 @@ from schemas.accounts import BalanceUpdated, OrgReinstated, OrgSuspended
 from streams.billing.money import to_atto
 from streams.rules import instances
 from streams.rules.context import Turn
+from streams.rules.decision import Note
 
 
 def apply_account(turn: Turn, event: BalanceUpdated | OrgSuspended | OrgReinstated) -> None:
@@ -17,20 +18,42 @@ def apply_account(turn: Turn, event: BalanceUpdated | OrgSuspended | OrgReinstat
 def _apply_balance(turn: Turn, event: BalanceUpdated) -> None:
     """Set the org's balance; at or below zero, stop its running instances and release idle GPUs (I7)."""
     org = turn.rows.org
-    last = org.balance_sequence
-    if event.sequence is not None and last is not None and event.sequence <= last:
+    if event.epoch < org.epoch:
+        _ignore_old_epoch(turn, event)
+        return
+    greatest = org.greatest_sequence if event.epoch == org.epoch else None
+    if event.sequence is not None and greatest is not None and event.sequence <= greatest:
         turn.decision.ignore("old_sequence")
         return
-    is_empty = to_atto(event.balance) <= 0
+    balance = to_atto(event.balance)
+    is_empty = balance <= 0
+    was_raised = org.balance is not None and balance > to_atto(org.balance)
     turn.store.change(
         org,
         balance=event.balance,
-        balance_sequence=last if event.sequence is None else event.sequence,
+        epoch=event.epoch,
+        sequence=event.sequence,
+        greatest_sequence=greatest if event.sequence is None else event.sequence,
         empty_since=(turn.now if org.empty_since is None else org.empty_since) if is_empty else None,
+        runway_notices=() if was_raised else org.runway_notices,
+        destroy_notice_at=org.destroy_notice_at if is_empty else None,
     )
     if is_empty:
         for instance_id in sorted(turn.rows.live_instances):
             instances.react_to_empty_balance(turn, turn.rows.live_instances[instance_id])
+
+
+def _ignore_old_epoch(turn: Turn, event: BalanceUpdated) -> None:
+    """Count and warn of an update of an epoch that is over: Croesus's old self still sends, or its epoch was lost."""
+    turn.decision.ignore("old_epoch")
+    turn.decision.counts["old_epoch", "balance_updated"] += 1
+    fields: dict[str, str | int | None] = {
+        "org_id": turn.org_id,
+        "event_id": event.event_id,
+        "epoch": event.epoch,
+        "last_epoch": turn.rows.org.epoch,
+    }
+    turn.decision.notes.append(Note("warning", "balance update of a lower epoch ignored", fields))
 
 
 def _apply_standing(turn: Turn, event: OrgSuspended | OrgReinstated) -> None:

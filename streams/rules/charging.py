@@ -1,17 +1,21 @@
-"""Windows opened, closed and billed, whatever their meter (rules B1 to B12, B20 to B23, I2)."""
+"""Windows opened, closed, billed and credited, whatever their meter (rules B1 to B13, B20 to B23, I2, U1)."""
 
 from collections.abc import Sequence
 from typing import Any
 
+from schemas.credits import CreditReason
 from schemas.times import rfc3339
+from streams.billing.credits import credit_of, next_credits, not_yet_owed
 from streams.billing.minutes import floor_minute
+from streams.billing.money import to_atto
 from streams.billing.prices import Prices
-from streams.billing.windows import Held, Window, next_pieces
+from streams.billing.windows import Held, OwedCredit, Window, next_pieces
 from streams.limits import HEARTBEAT_GRACE_MS, MINUTE_MS
 from streams.meters import METERS, METERS_OF, OwnerKind
 from streams.rules.context import Switches, Turn
 from streams.rules.decision import Charge, Note
 from streams.rules.rows import Deployment, Instance, Owner, Replica, WindowCount
+from topics.catalogue import CREDITS
 
 
 def open_windows(turn: Turn, owner: Owner, state: str, specification: Deployment | Instance) -> None:
@@ -51,12 +55,13 @@ def close_windows(turn: Turn, owner: Owner) -> None:
         _close(turn, window)
         free_at = max(window.ended_at or 0, window.billed_until)
         _set_count(turn, owner, _count_of(owner, window.meter)._replace(free_at=free_at))
-        if METERS[window.meter].settles and not window.done and _is_priced(turn, window.profile):
-            bill(turn, window)
+        price = _price(turn, window.profile)
+        if METERS[window.meter].settles and not window.done and price is not None:
+            bill(turn, window, price)
 
 
 def _close(turn: Turn, window: Window) -> None:
-    """End a window now, never before it opened (B1). A close before the watermark is overbilled (B10)."""
+    """End a window now, never before it opened (B1). What was billed beyond that is owed back (B10, B13)."""
     ended_at = max(turn.now, window.opened_at)
     turn.store.close_window(window, ended_at, turn.origin)
     if window.billed_until > ended_at:
@@ -68,15 +73,45 @@ def _close(turn: Turn, window: Window) -> None:
             "overbilled_ms": overbilled_ms,
         }
         turn.decision.notes.append(Note("warning", "window closed before its watermark", fields))
+        owe(turn, window, ended_at, window.billed_to, "closed_late")
     turn.store.finish(window, turn.now)
 
 
-def bill(turn: Turn, window: Window) -> None:
-    """Bill the next pieces of a priced window, and finish it when nothing is left (B4 to B6)."""
+def bill(turn: Turn, window: Window, price: int) -> None:
+    """Bill the next pieces of a window at `price` (atto per hour), and finish it when nothing is left (B4 to B6)."""
     for start, end in next_pieces(window, turn.now):
         turn.decision.charges.append(Charge(window, start, end, turn.now))
         turn.store.bill(window, end)
+        _add_usage(turn, window.meter, window.profile, start, (end - start) * window.quantity, price)
     turn.store.finish(window, turn.now)
+
+
+def owe(turn: Turn, window: Window, start: int, end: int, reason: CreditReason, note: str | None = None) -> int:
+    """Owe back what of [`start`, `end`) was billed and is not yet owed, and send what may be sent (B13).
+
+    Returns how much that is, in ms.
+    """
+    stretches = not_yet_owed(window, start, end)
+    if stretches:
+        turn.store.owe(window, [OwedCredit(*stretch, reason, note) for stretch in stretches])
+        if window.meter not in _switched_off(turn.switches):
+            send_credits(turn, window)
+    return sum(stretch_end - stretch_start for stretch_start, stretch_end in stretches)
+
+
+def send_credits(turn: Turn, window: Window) -> None:
+    """Send the oldest credits of a window, while its profile has a price (B13)."""
+    price = _price(turn, window.profile)
+    if price is None:
+        return
+    pieces, left = next_credits(window)
+    labels = turn.rows.labels_of(window)
+    for piece in pieces:
+        turn.decision.send(CREDITS.name, window.org_id, turn.now, credit_of(window, piece, labels))
+        unit_ms = (piece.end - piece.start) * window.quantity
+        _add_usage(turn, window.meter, window.profile, piece.start, unit_ms, price, credited=True)
+        turn.decision.counts["credited_ms", window.meter] += piece.end - piece.start
+    turn.store.credit(window, left)
 
 
 def bill_due(turn: Turn, kind: OwnerKind) -> None:
@@ -87,17 +122,20 @@ def bill_due(turn: Turn, kind: OwnerKind) -> None:
         _log_next(turn, [window for window in due if window.meter in switched_off])
     minute = floor_minute(turn.now)
     charges, store = turn.decision.charges, turn.store
-    priced: dict[str, bool] = {}
+    # By meter and profile: the price, and the unit-ms of this minute's pieces. One sum for all windows of a profile.
+    sums: dict[tuple[str, str], list[int] | None] = {}
     for window in due:
         is_open = window.ended_at is None
         # A window that this very tick closed and settled (I8) has had its 60 events (B5).
         settled = window.closed_by is turn.origin and METERS[window.meter].settles
         if settled or window.meter in switched_off or (is_open and window.billed_until >= minute):
             continue
-        profile = window.profile
-        if profile not in priced:
-            priced[profile] = _is_priced(turn, profile)
-        if not priced[profile]:
+        key = (window.meter, window.profile)
+        if key not in sums:
+            price = _price(turn, window.profile)
+            sums[key] = None if price is None else [price, 0]
+        priced = sums[key]
+        if priced is None:
             continue
         before, heartbeat = window.billed_until, window.last_health_check
         in_time = heartbeat is None or heartbeat + HEARTBEAT_GRACE_MS >= minute
@@ -105,13 +143,28 @@ def bill_due(turn: Turn, kind: OwnerKind) -> None:
             # What `bill` does for nearly every window, at a third of its cost: one piece, up to this minute.
             charges.append(Charge(window, before, minute, turn.now))
             store.bill(window, minute)
+            priced[1] += (minute - before) * window.quantity
         else:
-            bill(turn, window)
+            bill(turn, window, priced[0])
+    for (meter, profile), found in sums.items():
+        if found is not None and found[1]:
+            _add_usage(turn, meter, profile, minute - MINUTE_MS, unit_ms=found[1], price=found[0])
+
+
+def credit_due(turn: Turn, kind: OwnerKind) -> None:
+    """Send credits that wait, of one kind of owner at a tick, in order of window id (B13)."""
+    switched_off = _switched_off(turn.switches)
+    for window in list(turn.rows.crediting(kind)):
+        if window.meter not in switched_off:
+            send_credits(turn, window)
 
 
 def held(window: Window, prices: Prices, switches: Switches, as_of_ms: int) -> Held | None:
-    """Return why `window` is not billed at the moment, the first reason that applies; None: done, or not due (B9)."""
-    if window.done:
+    """Return why `window` is not billed, or its credits are not sent, at the moment: the first reason that applies.
+
+    None: nothing is left to do, or nothing is due (B9, B13).
+    """
+    if window.done and not window.owed_credits:
         return None
     if prices.at(window.profile, as_of_ms) is None:
         return Held.UNPRICED
@@ -130,8 +183,21 @@ def _switched_off(switches: Switches) -> frozenset[str]:
     return frozenset() if switches.live else frozenset(meter.name for meter in METERS.values() if meter.switched)
 
 
-def _is_priced(turn: Turn, profile: str) -> bool:
-    return turn.prices.at(profile, turn.now) is not None
+def _price(turn: Turn, profile: str) -> int | None:
+    """Return the price of a profile at the record's time, in atto per hour; None: it has none (B9)."""
+    record = turn.prices.at(profile, turn.now)
+    return None if record is None or record.price is None else to_atto(record.price)
+
+
+def _add_usage(
+    turn: Turn, meter: str, profile: str, start: int, unit_ms: int, price: int, *, credited: bool = False
+) -> None:
+    """Add a usage event or a credit that starts at `start` to the sums of its day (U1)."""
+    day, usage_type = rfc3339(start)[:10], METERS[meter].usage_type
+    if credited:
+        turn.store.add_usage(turn.org_id, day, usage_type, profile, credited=unit_ms, credited_cost=unit_ms * price)
+    else:
+        turn.store.add_usage(turn.org_id, day, usage_type, profile, billed=unit_ms, cost=unit_ms * price)
 
 
 def _count_of(owner: Owner, meter: str) -> WindowCount:
@@ -146,7 +212,7 @@ def _set_count(turn: Turn, owner: Owner, count: WindowCount) -> None:
 def _log_next(turn: Turn, due: Sequence[Window]) -> None:
     """Log the next event of each window instead of sending it: a dry run (B21)."""
     for window in due:
-        if not _is_priced(turn, window.profile):
+        if _price(turn, window.profile) is None:
             continue
         piece = next(next_pieces(window, turn.now), None)
         if piece is None:

@@ -1,4 +1,4 @@
-"""`user.commands`: which function applies each command, and what a suspended org may not do (rules C1, B22)."""
+"""Commands of users and operators: the function that applies each, and what a suspended org may not do (C1, B22)."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
@@ -13,7 +13,8 @@ from schemas.commands import (
     StopInstance,
     target_field,
 )
-from streams.rules import deployments, instance_commands, results
+from schemas.operator import CreditWindow
+from streams.rules import deployments, instance_commands, operator_commands, results
 from streams.rules.context import Turn
 from streams.rules.results import Refusal
 
@@ -32,6 +33,7 @@ COMMANDS: Final[Mapping[type[Wire], CommandRow]] = {
     StartInstance: CommandRow(instance_commands.start, begins=True),
     StopInstance: CommandRow(instance_commands.stop, begins=False),
     DestroyInstance: CommandRow(instance_commands.destroy, begins=False),
+    CreditWindow: CommandRow(operator_commands.credit_window, begins=False),
 }
 
 

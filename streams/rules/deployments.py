@@ -9,7 +9,7 @@ from streams.meters import dedicated_profile
 from streams.rules import changes, replicas
 from streams.rules.context import Turn
 from streams.rules.decision import Note
-from streams.rules.results import Refusal
+from streams.rules.results import Refusal, already_used
 from streams.rules.rows import Deployment
 
 
@@ -22,6 +22,8 @@ def create(turn: Turn, command: CreateDeployment) -> Refusal | str:
             "ALREADY_EXISTS",
             f"deployment {deployment_id} is {known.status} already; create_deployment needs an id never used before",
         )
+    if (used := turn.rows.used_ids.get(f"deployment/{deployment_id}")) is not None:
+        return already_used(used, "create_deployment")
     profile = dedicated_profile(command.gpu_type, command.gpu_count)
     priced = command.serving != "dedicated" or turn.prices.at(profile, turn.now) is not None
     if turn.switches.billing_enabled and not priced:
@@ -42,6 +44,7 @@ def create(turn: Turn, command: CreateDeployment) -> Refusal | str:
         idle_timeout_s=command.idle_timeout_s,
         active_at=turn.now,
         created_at=turn.now,
+        labels=command.labels,
     )
     turn.store.add(deployment)
     changes.send_change(turn, deployment, None, deployment.status, "deployed")

@@ -1,4 +1,4 @@
-"""Heartbeats, the hottest path (rules B2, R4)."""
+"""Heartbeats, the hottest path (rules B2, R4, R6)."""
 
 from collections.abc import Sequence
 
@@ -8,6 +8,7 @@ from streams.lifecycle.replica import TERMINAL, ReplicaStatus
 from streams.rules.decision import Dead, Decision
 from streams.rules.store import RowStore
 from streams.rules.unknown import unknown
+from streams.rules.zombies import heard_from_ended
 
 
 def apply_heartbeats(
@@ -24,8 +25,10 @@ def apply_heartbeats(
         replica = rows.replicas.get(event.replica_id) if rows is not None else None
         if replica is None:
             dead.append((index, unknown("replica", event)))
-        elif replica.status is not ReplicaStatus.RUNNING:
-            decision.ignore("terminal" if replica.status in TERMINAL else "not_running")
-        else:
+        elif replica.status is ReplicaStatus.RUNNING:
             heartbeat(replica, origins[index].timestamp)
+        elif replica.status in TERMINAL:
+            heard_from_ended(store, replica, origins[index].timestamp, decision)
+        else:
+            decision.ignore("not_running")
     return dead

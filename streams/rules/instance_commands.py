@@ -11,7 +11,7 @@ from streams.limits import MAX_INSTANCES
 from streams.meters import DISK_PROFILE, instance_profile
 from streams.rules import instances
 from streams.rules.context import Turn
-from streams.rules.results import Refusal
+from streams.rules.results import Refusal, already_used
 from streams.rules.rows import Instance
 
 
@@ -24,6 +24,8 @@ def deploy(turn: Turn, command: DeployInstance) -> Refusal | str:
             "ALREADY_EXISTS",
             f"instance {instance_id} is {known.state} already; deploy_instance needs an id never used before",
         )
+    if (used := turn.rows.used_ids.get(f"instance/{instance_id}")) is not None:
+        return already_used(used, "deploy_instance")
     if len(turn.rows.live_instances) >= MAX_INSTANCES:
         return Refusal(
             "INSTANCE_LIMIT",
@@ -52,6 +54,7 @@ def deploy(turn: Turn, command: DeployInstance) -> Refusal | str:
         gpus_releasable=command.gpus_releasable,
         created_at=turn.now,
         entered_at=turn.now,
+        labels=command.labels,
     )
     instances.begin(turn, instance)
     return f"instance {instance_id} is creating"

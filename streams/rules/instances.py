@@ -76,10 +76,9 @@ def send_order(turn: Turn, instance: Instance, order: Order) -> None:
     turn.decision.send(ORDERS_TOPIC, instance.org_id, turn.now, message)
 
 
-def send_again(turn: Turn, instance: Instance) -> None:
-    """Send an order again that the host has not confirmed, once a clock minute at most (I1)."""
-    order = STAGES[instance.stage].resends
-    if order is not None and floor_minute(turn.now) > instance.orders[order].last_minute:
+def send_again(turn: Turn, instance: Instance, order: Order) -> None:
+    """Send an order again, only in a later clock minute than the last one of that order (I1, I4)."""
+    if floor_minute(turn.now) > instance.orders.get(order, NEVER_SENT).last_minute:
         send_order(turn, instance, order)
 
 
@@ -130,6 +129,7 @@ def _enter(
         # From error to error the hour of I9 runs on.
         entered_at=instance.entered_at if stage is before else turn.now,
         orders=orders,
+        timer_from=None,
         ran=instance.ran or runs,
         gpus_held=(instance.gpus_held or runs) and not ended,
         ended_at=turn.now if ended else None,

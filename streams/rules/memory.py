@@ -1,8 +1,9 @@
 """What is remembered, and for how long: events and answers for 24 h (C1, C4), ended rows for the retention (C5)."""
 
+from streams.billing.windows import Window
 from streams.limits import DEDUPE_MS
 from streams.rules.context import Turn
-from streams.rules.rows import Deployment, Instance, Replica, Row, Seen
+from streams.rules.rows import Deployment, Instance, OperatorAnswer, Replica, Row, Seen, UsedId
 from streams.rules.store import OrgRows, RowStore
 
 
@@ -20,29 +21,38 @@ def remember(turn: Turn, topic: str, event_id: str) -> None:
     turn.store.add(Seen(turn.org_id, topic, event_id, turn.now))
 
 
-def remove_expired(store: RowStore, now_ms: int) -> None:
-    """Remove the rows that may leave their tables, owners before deployments (C1, C4, C5).
+def remove_expired(store: RowStore, now: int) -> None:
+    """Remove the rows that may leave their tables, windows before owners before deployments (C1, C4, C5).
 
-    One that still has a window to be billed, or a replica's row, stays until a later tick.
+    One that must stay is considered again at each tick. The ids of deployments and instances stay used.
     """
-    for event in store.expired_events(now_ms):
+    for event in store.expired_events(now):
         store.remove(event)
-    for row in sorted(store.expired(now_ms), key=lambda row: isinstance(row, Deployment)):
+    for row in sorted(store.expired(now), key=_order):
         rows = store.orgs[row.org_id]
         if _must_stay(rows, row):
             store.keep(row)
             continue
-        if isinstance(row, Replica | Instance):
-            for window in rows.windows_of(row):
-                store.remove(window)
+        if isinstance(row, Deployment | Instance):
+            kind = "deployment" if isinstance(row, Deployment) else "instance"
+            store.add(UsedId(row.org_id, kind, row.row_id, now))
         store.remove(row)
 
 
+def _order(row: Row) -> int:
+    return 0 if isinstance(row, Window) else 2 if isinstance(row, Deployment) else 1
+
+
 def _must_stay(rows: OrgRows, row: Row) -> bool:
+    """Return whether something is still owed, or hangs on the row."""
     match row:
+        case Window():
+            return not row.done or bool(row.owed_credits)
         case Replica() | Instance():
-            return any(not window.done for window in rows.windows_of(row))
+            return bool(rows.windows_of(row))
         case Deployment():
             return any(f"{row.deployment_id}-r{n}" in rows.replicas for n in range(1, row.replicas_made + 1))
+        case OperatorAnswer():
+            return row.window_id in rows.windows
         case _:
             return False

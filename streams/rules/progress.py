@@ -7,11 +7,15 @@ from streams.lifecycle.replica import MACHINE, TERMINAL, read_signal
 from streams.rules import deployments, replicas
 from streams.rules.context import Turn
 from streams.rules.rows import Replica
+from streams.rules.zombies import heard_from_ended
 
 
 def apply_progress(turn: Turn, event: Progress, replica: Replica) -> None:
     """Apply a callback: it moves its replica forward, ends it, or is ignored with its reason (R2, R3, R4)."""
-    signal = read_signal(event.status, event.message)
+    if event.status == "RUNNING" and replica.status in TERMINAL:
+        heard_from_ended(turn.store, replica, turn.now, turn.decision)
+        return
+    signal = read_signal(event.status, event.message, healthy=event.healthy)
     if signal is None:
         turn.decision.ignore("terminal" if replica.status in TERMINAL else "says_nothing")
         return

@@ -1,13 +1,11 @@
 """Replicas: submitted, moved and ended, and the windows that this opens and closes (rules R1 to R5, B1, B2, P2)."""
 
-from schemas.orders import ExecletOrder, ExecletOrderName
 from streams.lifecycle.replica import TERMINAL, FailReason, ReplicaStatus
 from streams.rules import changes
 from streams.rules.charging import close_windows, open_windows
 from streams.rules.context import Turn
+from streams.rules.orders import send_order
 from streams.rules.rows import Deployment, Replica
-
-ORDERS_TOPIC = "execlet.orders"
 
 
 def submit(turn: Turn, deployment: Deployment, count: int, reason: str) -> None:
@@ -26,7 +24,7 @@ def submit(turn: Turn, deployment: Deployment, count: int, reason: str) -> None:
         made.append(replica)
     turn.store.change(deployment, replicas_made=deployment.replicas_made + count)
     for replica in made:
-        _order(turn, deployment, replica, "submit_job")
+        send_order(turn.store, replica, "submit_job", turn.now, turn.decision, deployment)
 
 
 def abort(turn: Turn, deployment: Deployment, reason: str) -> None:
@@ -35,7 +33,7 @@ def abort(turn: Turn, deployment: Deployment, reason: str) -> None:
     for replica in aborted:
         move(turn, replica, ReplicaStatus.STOPPED, reason)
     for replica in aborted:
-        _order(turn, deployment, replica, "abort_job")
+        send_order(turn.store, replica, "abort_job", turn.now, turn.decision)
 
 
 def move(turn: Turn, replica: Replica, to: ReplicaStatus, reason: str, fail_reason: FailReason | None = None) -> None:
@@ -64,18 +62,3 @@ def _enter_running(turn: Turn, deployment: Deployment, replica: Replica) -> None
     open_windows(turn, replica, replica.status, deployment)
     last_health_check = max(replica.last_health_check or 0, turn.now)
     turn.store.change(replica, last_health_check=None if replica.open_windows else last_health_check)
-
-
-def _order(turn: Turn, deployment: Deployment, replica: Replica, order: ExecletOrderName) -> None:
-    submits = order == "submit_job"
-    message = ExecletOrder.model_construct(
-        order_id=f"{replica.replica_id}:{order}",
-        org_id=replica.org_id,
-        deployment_id=replica.deployment_id,
-        replica_id=replica.replica_id,
-        order=order,
-        model=deployment.model if submits else None,
-        gpu_type=deployment.gpu_type if submits else None,
-        gpu_count=deployment.gpu_count if submits else None,
-    )
-    turn.decision.send(ORDERS_TOPIC, replica.org_id, turn.now, message)

@@ -1,10 +1,11 @@
 """Host reports: what a host says of an instance (rules I1, I4, I10)."""
 
 from schemas.reports import LaunchFailed, OtherReport
-from streams.lifecycle.instance import InstanceStage, Order, Report
+from streams.lifecycle.instance import STAGES, InstanceStage, Report
 from streams.rules import instances
 from streams.rules.context import Turn
 from streams.rules.rows import Instance
+from streams.rules.zombies import note_heard
 
 
 def apply_report(turn: Turn, event: LaunchFailed | OtherReport, instance: Instance) -> None:
@@ -13,7 +14,9 @@ def apply_report(turn: Turn, event: LaunchFailed | OtherReport, instance: Instan
     reached_host = event.reached_host if isinstance(event, LaunchFailed) else True
     if instances.apply_trigger(turn, instance, report, report.value, message=event.message, reached_host=reached_host):
         return
-    if report is Report.WORKLOAD_UP and instance.stage is InstanceStage.STOPPED:
-        # Nothing may run unbilled (I4).
-        instances.send_order(turn, instance, Order.STOP)
+    order = STAGES[instance.stage].unbilled.get(report)
+    if order is not None:
+        instances.send_again(turn, instance, order)
+        if instance.stage is InstanceStage.DESTROYED:
+            note_heard(turn.store, instance, turn.now)
     turn.decision.ignore("terminal" if instance.stage is InstanceStage.DESTROYED else "out_of_place")

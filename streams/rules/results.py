@@ -6,9 +6,8 @@ from schemas.results import CommandResult, ResultCode
 from schemas.times import rfc3339
 from streams.limits import DEDUPE_MS
 from streams.rules.context import Turn
-from streams.rules.rows import Answer
-
-TOPIC = "command.results"
+from streams.rules.rows import Answer, OperatorAnswer, UsedId
+from topics.catalogue import OPERATOR_COMMANDS, RESULTS
 
 STATUS: dict[ResultCode, int] = {
     "INVALID": 400,
@@ -19,6 +18,7 @@ STATUS: dict[ResultCode, int] = {
     "INSTANCE_LIMIT": 409,
     "UNPRICED_PROFILE": 422,
     "INSUFFICIENT_BALANCE": 402,
+    "NOTHING_TO_CREDIT": 409,
 }
 ACCEPTED = 202
 
@@ -32,19 +32,36 @@ class Refusal(NamedTuple):
     message: str
 
 
+def already_used(used: UsedId, asked: str) -> Refusal:
+    """Return the refusal of a command that would use an id again (contract, "Conventions")."""
+    return Refusal(
+        "ALREADY_EXISTS",
+        f"{used.kind} {used.entity_id} existed before, until {rfc3339(used.left_at)}; {asked} needs an id never used",
+    )
+
+
 def repeat(turn: Turn, command_id: str) -> bool:
-    """Send the earlier result again, word for word, if there is one of the last 24 h; return whether there is (C1)."""
-    answer = turn.rows.answers.get(command_id)
-    if answer is None or turn.now >= answer.at + DEDUPE_MS:
+    """Send the earlier result again, word for word, if it is remembered; return whether it is (C1).
+
+    Operators' commands are remembered apart from users', and those that found a window as long as its row.
+    """
+    if turn.origin.topic == OPERATOR_COMMANDS.name:
+        operator_answer = turn.rows.operator_answers.get(command_id)
+        known: Answer | OperatorAnswer | None = operator_answer
+        lasts = operator_answer is not None and operator_answer.window_id in turn.rows.windows
+    else:
+        known, lasts = turn.rows.answers.get(command_id), False
+    if known is None or (turn.now >= known.at + DEDUPE_MS and not lasts):
         return False
-    turn.decision.counts["duplicate", "user.commands"] += 1
-    turn.decision.send(TOPIC, turn.org_id, turn.now, answer.value.encode())
+    turn.decision.counts["duplicate", turn.origin.topic] += 1
+    turn.decision.send(RESULTS.name, turn.org_id, turn.now, known.value.encode())
     return True
 
 
 def answer(turn: Turn, command_id: str, target: str | None, outcome: Refusal | str) -> None:
     """Send and keep the command's one result (C1); a string is the message of an accepted one."""
     refusal = outcome if isinstance(outcome, Refusal) else None
+    by_operator = turn.origin.topic == OPERATOR_COMMANDS.name
     result = CommandResult(
         command_id=command_id,
         org_id=turn.org_id,
@@ -54,7 +71,12 @@ def answer(turn: Turn, command_id: str, target: str | None, outcome: Refusal | s
         message=refusal.message if refusal else str(outcome),
         target=target,
         at=rfc3339(turn.now),
+        operator=True if by_operator else None,
     )
     value = result.model_dump_json(by_alias=True, exclude_none=True)
-    turn.store.add(Answer(turn.org_id, command_id, turn.now, value))
-    turn.decision.send(TOPIC, turn.org_id, turn.now, value.encode())
+    if by_operator:
+        window_id = target if target is not None and target in turn.rows.windows else None
+        turn.store.add(OperatorAnswer(turn.org_id, command_id, turn.now, value, window_id))
+    else:
+        turn.store.add(Answer(turn.org_id, command_id, turn.now, value))
+    turn.decision.send(RESULTS.name, turn.org_id, turn.now, value.encode())

@@ -8,14 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, NamedTuple
 
-from streams.billing.windows import Window
+from streams.billing.windows import DERIVED, Window
 from streams.lifecycle.deployment import DeploymentStatus
 from streams.lifecycle.instance import STAGES, InstanceStage, InstanceState, Order
 from streams.lifecycle.replica import FailReason, ReplicaStatus
 from streams.meters import OwnerKind
-
-DERIVED: Final = "derived"
-"""The key of a field's metadata that says: kept by the `RowStore` in memory, not part of the row as it is written."""
 
 
 class WindowCount(NamedTuple):
@@ -29,6 +26,14 @@ class WindowCount(NamedTuple):
 NO_WINDOWS: Final[tuple[Window, ...]] = ()
 
 
+class Heard(NamedTuple):
+    """Signs of life of an entity that has ended: the first, the last, and when R6 last sent an order (None: never)."""
+
+    first_at: int
+    last_at: int
+    ordered_at: int | None
+
+
 def _open_windows() -> Any:
     return field(default=NO_WINDOWS, init=False, repr=False, metadata={DERIVED: True})
 
@@ -37,16 +42,26 @@ def _open_windows() -> Any:
 class Org:
     """An org's standing with Croesus. `balance` None: none heard yet, which counts as 0 (I6).
 
-    `empty_since`: since when the balance has been at or below zero without a break (I8).
+    `sequence`: of the last balance taken; `greatest_sequence`: of its epoch, which decides (C3). `empty_since`: since
+    when the balance has been at or below zero without a break (I8). `was_empty` and `was_below_s`: at the last tick,
+    whether the balance was, and which thresholds the runway was below (N1). `runway_notices`: (threshold, time) of
+    those sent since the balance was last raised. `destroy_notice_at`: of this stretch of an empty balance.
     """
 
     TABLE: ClassVar[str] = "orgs"
 
     org_id: str
     balance: str | None = None
-    balance_sequence: int | None = None
+    sequence: int | None = None
     empty_since: int | None = None
     suspended: bool = False
+    epoch: int = 0
+    greatest_sequence: int | None = None
+    was_empty: bool = False
+    was_below_s: tuple[int, ...] = ()
+    runway_notices: tuple[tuple[int, int], ...] = ()
+    destroy_notice_at: int | None = None
+    notices_made: int = 0
 
     @property
     def row_id(self) -> str:
@@ -75,6 +90,8 @@ class Deployment:
     replicas_made: int = 0
     changes_made: int = 0
     ended_at: int | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    labels_json: str = field(default="", init=False, repr=False, metadata={DERIVED: True})
 
     @property
     def row_id(self) -> str:
@@ -102,6 +119,8 @@ class Replica:
     window_counts: tuple[WindowCount, ...] = ()
     changes_made: int = 0
     ended_at: int | None = None
+    aborts_sent: int = 0
+    heard: Heard | None = None
     open_windows: tuple[Window, ...] = _open_windows()
 
     @property
@@ -126,14 +145,15 @@ class OrderCount(NamedTuple):
     last_minute: int
 
 
-NEVER_SENT: Final = OrderCount(0, 0, 0)
+NEVER_SENT: Final = OrderCount(0, 0, -1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Instance:
     """An instance (I1).
 
-    `entered_at`: when it entered its stage. `ran`: it has been running before (I9). `orders`: by order.
+    `entered_at`: when it entered its stage. `timer_from`: when that stage's timer started, at a tick (I12). `ran`: it
+    has been running before (I9). `orders`: by order.
     """
 
     TABLE: ClassVar[str] = "instances"
@@ -159,6 +179,10 @@ class Instance:
     changes_made: int = 0
     ended_at: int | None = None
     orders: Mapping[Order, OrderCount] = field(default_factory=dict)
+    timer_from: int | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    heard: Heard | None = None
+    labels_json: str = field(default="", init=False, repr=False, metadata={DERIVED: True})
     open_windows: tuple[Window, ...] = _open_windows()
 
     @property
@@ -206,10 +230,81 @@ class Seen:
         return f"{self.topic}/{self.event_id}"
 
 
-Owner = Replica | Instance
-Row = Org | Deployment | Replica | Instance | Window | Answer | Seen
+@dataclass(frozen=True, slots=True, eq=False)
+class OperatorAnswer:
+    """The result of an operator's command, to be sent again for 24 h and as long as its window has a row (C1)."""
 
-ROW_TYPES: Final[tuple[Any, ...]] = (Org, Deployment, Replica, Instance, Window, Answer, Seen)
+    TABLE: ClassVar[str] = "operator_answers"
+
+    org_id: str
+    command_id: str
+    at: int
+    value: str
+    window_id: str | None = None
+
+    @property
+    def row_id(self) -> str:
+        """Its id within its org and table."""
+        return self.command_id
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UsedId:
+    """The id of a deployment or an instance whose row has left: nobody may use it again for a while (contract)."""
+
+    TABLE: ClassVar[str] = "used_ids"
+
+    org_id: str
+    kind: str
+    entity_id: str
+    left_at: int
+
+    @property
+    def row_id(self) -> str:
+        """Its id within its org and table."""
+        return f"{self.kind}/{self.entity_id}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DayUsage:
+    """What an org used and was credited on a UTC day, by type of usage and profile (U1).
+
+    `billed` and `credited`: unit-ms, duration times quantity. `cost` and `credited_cost`: sums of unit-ms times the
+    price per hour in atto, exact, as decimal integers; divided by an hour's ms only where they are shown.
+    """
+
+    TABLE: ClassVar[str] = "day_usage"
+
+    org_id: str
+    day: str
+    type: str
+    profile: str
+    billed: int = 0
+    credited: int = 0
+    cost: str = "0"
+    credited_cost: str = "0"
+
+    @property
+    def row_id(self) -> str:
+        """Its id within its org and table."""
+        return f"{self.day}/{self.type}/{self.profile}"
+
+
+Owner = Replica | Instance
+Row = Org | Deployment | Replica | Instance | Window | Answer | OperatorAnswer | Seen | UsedId | DayUsage
+
+ROW_TYPES: Final[tuple[Any, ...]] = (
+    Org,
+    Deployment,
+    Replica,
+    Instance,
+    Window,
+    Answer,
+    OperatorAnswer,
+    Seen,
+    UsedId,
+    DayUsage,
+)
 """Every type of row, in the order in which a restore reads them: owners before their windows."""
 
 

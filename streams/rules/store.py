@@ -5,32 +5,40 @@ and keeps every index derived from rows. A restore takes rows in through the sam
 other change raises.
 """
 
+import json
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from datetime import date
 from heapq import heappop, heappush
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
+from streams.billing.credits import union
 from streams.billing.minutes import floor_minute
-from streams.billing.windows import Origin, Window, is_settled
+from streams.billing.windows import DERIVED, Origin, OwedCredit, Window, is_settled
 from streams.lifecycle import deployment as deployments
 from streams.lifecycle import replica as replicas
 from streams.lifecycle.instance import InstanceStage
-from streams.limits import DEDUPE_MS
+from streams.limits import DAY_MS, DEDUPE_MS
 from streams.meters import METERS, METERS_OF, OWNER_KINDS, OwnerKind
 from streams.rules.rows import (
     ROW_TYPES,
     Answer,
+    DayUsage,
     Deployment,
     Instance,
+    OperatorAnswer,
     Org,
     Owner,
     Replica,
     Row,
     Seen,
+    UsedId,
 )
+
+_EPOCH_ORDINAL: Final = date(1970, 1, 1).toordinal()
 
 NEVER: Final = -1
 """A time before all others."""
@@ -41,6 +49,9 @@ RowT = TypeVar("RowT", bound=Org | Deployment | Replica | Instance)
 _SET: Final[Mapping[type, Mapping[str, Callable[[Any, Any], None]]]] = {
     row_type: {field.name: getattr(row_type, field.name).__set__ for field in fields(row_type)}
     for row_type in ROW_TYPES
+}
+_WRITTEN: Final[Mapping[type, Sequence[str]]] = {
+    row_type: tuple(field.name for field in fields(row_type) if DERIVED not in field.metadata) for row_type in ROW_TYPES
 }
 _set_health_check: Final = _SET[Replica]["last_health_check"]
 _set_window_health_check: Final = _SET[Window]["last_health_check"]
@@ -55,26 +66,32 @@ _opened_at: Final = attrgetter("opened_at")
 class OrgRows:
     """One org's rows, to be read by rules and views. Everything is looked up within its org (contract).
 
-    Tables by id: `deployments`, `replicas`, `instances`, `windows`, `answers`; of an event only its time is kept,
-    `events` (C4). Derived from them: `created` (deployments in that status), `live_instances` (not destroyed), `units`
-    (how many of each profile count for the burn, I6).
+    Tables by id: `deployments`, `replicas`, `instances`, `windows`, `answers`, `operator_answers`, `used_ids`,
+    `day_usage`; of an event only its time is kept, `events` (C4). Derived from them: `created` (deployments in that
+    status), `live_instances` (not destroyed), `heard` (replicas and instances still heard from, though ended, by table
+    and id), `units` (how many of each profile count for the burn, I6).
     """
 
     __slots__ = (
         "_closed_of",
+        "_crediting",
         "_due",
         "_live",
-        "_stale_due",
+        "_stale",
         "_tables",
         "answers",
         "created",
+        "day_usage",
         "deployments",
         "events",
+        "heard",
         "instances",
         "live_instances",
+        "operator_answers",
         "org",
         "replicas",
         "units",
+        "used_ids",
         "windows",
     )
 
@@ -86,13 +103,18 @@ class OrgRows:
         self.instances: Mapping[str, Instance] = self._tables[Instance.TABLE]
         self.windows: Mapping[str, Window] = self._tables[Window.TABLE]
         self.answers: Mapping[str, Answer] = self._tables[Answer.TABLE]
+        self.operator_answers: Mapping[str, OperatorAnswer] = self._tables[OperatorAnswer.TABLE]
+        self.used_ids: Mapping[str, UsedId] = self._tables[UsedId.TABLE]
+        self.day_usage: Mapping[str, DayUsage] = self._tables[DayUsage.TABLE]
         self.events: Mapping[str, int] = self._tables[Seen.TABLE]
         self.created: dict[str, Deployment] = {}
         self.live_instances: dict[str, Instance] = {}
+        self.heard: dict[tuple[str, str], Owner] = {}
         self.units: Counter[str] = Counter()
         self._live: dict[str, list[Replica]] = {}
         self._due: dict[OwnerKind, list[Window]] = {kind: [] for kind in OWNER_KINDS}
-        self._stale_due = False
+        self._crediting: dict[OwnerKind, list[Window]] = {kind: [] for kind in OWNER_KINDS}
+        self._stale = False
         self._closed_of: dict[str, list[Window]] = {}
 
     def table(self, name: str) -> Mapping[str, Any]:
@@ -105,15 +127,32 @@ class OrgRows:
 
     def due(self, kind: OwnerKind) -> Sequence[Window]:
         """Return the windows of that kind of owner that are not done, in order of window id."""
-        if self._stale_due:
+        self._refresh()
+        return self._due[kind]
+
+    def crediting(self, kind: OwnerKind) -> Sequence[Window]:
+        """Return the windows of that kind of owner with credits to send, in order of window id (B13)."""
+        self._refresh()
+        return self._crediting[kind]
+
+    def _refresh(self) -> None:
+        if self._stale:
             for windows in self._due.values():
                 windows[:] = sorted((window for window in windows if not window.done), key=_window_id)
-            self._stale_due = False
-        return self._due[kind]
+            for windows in self._crediting.values():
+                windows[:] = sorted((window for window in windows if window.owed_credits), key=_window_id)
+            self._stale = False
 
     def windows_of(self, owner: Owner) -> list[Window]:
         """Return all windows of a replica or an instance that are kept, oldest first."""
         return sorted((*self._closed_of.get(owner.row_id, ()), *owner.open_windows), key=_opened_at)
+
+    def labels_of(self, window: Window) -> dict[str, str] | None:
+        """Return the labels that go with a window's credits, keys sorted; None: it has none (C6)."""
+        specification = self._specification(window)
+        return (
+            dict(sorted(specification.labels.items())) if specification is not None and specification.labels else None
+        )
 
     def owner_of(self, window: Window) -> Owner | None:
         """Return the row that `window` belongs to; None when it has left its table."""
@@ -132,7 +171,10 @@ class OrgRows:
             "live_instances": set(self.live_instances),
             "live_replicas": {key: [row.row_id for row in rows] for key, rows in self._live.items() if rows},
             "units": dict(self.units),
+            "heard": set(self.heard),
             "due": {kind: [window.window_id for window in self.due(kind)] for kind in OWNER_KINDS},
+            "crediting": {kind: [window.window_id for window in self.crediting(kind)] for kind in OWNER_KINDS},
+            "labels": {window.window_id: window.labels_json for window in self.windows.values() if window.labels_json},
             "closed_of": {key: {window.window_id for window in rows} for key, rows in self._closed_of.items()},
             "open_windows": {
                 owner.row_id: {window.window_id for window in owner.open_windows}
@@ -161,13 +203,20 @@ class OrgRows:
     def _index(self, row: Row) -> None:
         """Add what `row` contributes to the indexes."""
         match row:
-            case Deployment(status=deployments.DeploymentStatus.CREATED):
-                self.created[row.deployment_id] = row
+            case Deployment():
+                _set_labels_json(row)
+                if row.status is deployments.DeploymentStatus.CREATED:
+                    self.created[row.deployment_id] = row
             case Replica():
+                if row.heard is not None:
+                    self.heard[row.TABLE, row.row_id] = row
                 if row.status not in replicas.TERMINAL:
                     insort(self._live.setdefault(row.deployment_id, []), row, key=_replica_id)
                 self._count(row, 1)
             case Instance():
+                _set_labels_json(row)
+                if row.heard is not None:
+                    self.heard[row.TABLE, row.row_id] = row
                 if row.stage is not InstanceStage.DESTROYED:
                     self.live_instances[row.instance_id] = row
                 self._count(row, 1)
@@ -180,6 +229,7 @@ class OrgRows:
             case Deployment():
                 self.created.pop(row.deployment_id, None)
             case Replica():
+                self.heard.pop((row.TABLE, row.row_id), None)
                 if row.status not in replicas.TERMINAL:
                     live = self._live[row.deployment_id]
                     del live[bisect_left(live, row.replica_id, key=_replica_id)]
@@ -187,12 +237,14 @@ class OrgRows:
                         del self._live[row.deployment_id]
                 self._count(row, -1)
             case Instance():
+                self.heard.pop((row.TABLE, row.row_id), None)
                 self.live_instances.pop(row.instance_id, None)
                 self._count(row, -1)
             case Window():
                 self._unindex_window(row)
 
     def _index_window(self, window: Window) -> None:
+        _SET[Window]["labels_json"](window, self._labels_json(window))
         if window.ended_at is None:
             self._set_open(window, lambda windows: (*windows, window))
         else:
@@ -200,7 +252,10 @@ class OrgRows:
         if not window.done:
             self._due[METERS[window.meter].owner].append(window)
             # Sorted when it is next read: one sort for all that a record, or a restore, adds.
-            self._stale_due = True
+            self._stale = True
+        if window.owed_credits:
+            self._crediting[METERS[window.meter].owner].append(window)
+            self._stale = True
 
     def _close_window(self, window: Window, ended_at: int, closed_by: Origin) -> None:
         # It stays due, so that only what tells open from closed changes.
@@ -219,6 +274,17 @@ class OrgRows:
                 del self._closed_of[window.owner_id]
         if not window.done:
             self._due[METERS[window.meter].owner].remove(window)
+        if window.owed_credits:
+            self._crediting[METERS[window.meter].owner].remove(window)
+
+    def _specification(self, window: Window) -> Deployment | Instance | None:
+        if window.deployment_id is not None:
+            return self.deployments.get(window.deployment_id)
+        return self.instances.get(window.owner_id)
+
+    def _labels_json(self, window: Window) -> str:
+        specification = self._specification(window)
+        return "" if specification is None else specification.labels_json
 
     def _set_open(self, window: Window, change: Callable[[tuple[Window, ...]], tuple[Window, ...]]) -> None:
         owner = self.owner_of(window)
@@ -240,6 +306,14 @@ class OrgRows:
         return burn_units(owner.OWNER, owner.stage, owner)
 
 
+def _set_labels_json(row: Deployment | Instance) -> None:
+    """Derive the labels as usage events write them: one string for all windows of the row (C6)."""
+    if row.labels and not row.labels_json:
+        labels = dict(sorted(row.labels.items()))
+        text = json.dumps(labels, ensure_ascii=False, separators=(",", ":"))
+        _SET[type(row)]["labels_json"](row, f',"labels":{text}')
+
+
 def burn_units(kind: OwnerKind, stage: str, specification: Any) -> dict[str, int]:
     """Return how many units of each profile an owner at `stage` (a replica: in that status) adds to the burn (I6)."""
     units = {
@@ -253,12 +327,15 @@ def burn_units(kind: OwnerKind, stage: str, specification: Any) -> dict[str, int
 class RowStore:
     """All rows of one partition. Restored rows come in by `restore` and `restore_removed`, changes by the rest.
 
-    `retention_ms`: how long the row of an ended entity is kept (C5).
+    `retention_ms`: how long the row of an ended entity is kept (C5); `id_retention_ms`: how long its id stays used
+    after that, and usage by day is kept (U1). `latest_tick`: the greatest time of a tick that was applied, in ms.
     """
 
-    def __init__(self, retention_ms: int) -> None:
+    def __init__(self, retention_ms: int, id_retention_ms: int = 400 * DAY_MS) -> None:
         self.orgs: dict[str, OrgRows] = {}
         self.retention_ms = retention_ms
+        self.id_retention_ms = id_retention_ms
+        self.latest_tick = NEVER
         self.changed: dict[Row, None] = {}
         self.removed: dict[Row, None] = {}
         self._expiring: list[tuple[int, int, Row]] = []
@@ -279,7 +356,7 @@ class RowStore:
         known = self._known(row.TABLE, row.org_id, row.row_id)
         if isinstance(known, Replica | Instance):
             # Its open windows refer to the row that is there.
-            self._assign(known, {name: getattr(row, name) for name in _SET[type(row)] if name != "open_windows"})
+            self._assign(known, {name: getattr(row, name) for name in _WRITTEN[type(row)]})
             return
         if known is not None:
             self.orgs[row.org_id]._delete(known)
@@ -335,6 +412,7 @@ class RowStore:
         """End an open window."""
         rows = self.orgs[window.org_id]
         rows._close_window(window, ended_at, closed_by)
+        self._expire_at(ended_at + self.retention_ms, window)
         self.changed[window] = None
 
     def bill(self, window: Window, until_ms: int) -> None:
@@ -352,9 +430,35 @@ class RowStore:
             return False
         if window.ended_at is not None and window.billed_until < window.ended_at:
             _set_billed_until(window, window.ended_at)
-        self.orgs[window.org_id]._stale_due = True
+        self.orgs[window.org_id]._stale = True
         self.changed[window] = None
         return True
+
+    def owe(self, window: Window, owed: Sequence[OwedCredit]) -> None:
+        """Record stretches of a window that were billed as owed back (B13)."""
+        rows = self.orgs[window.org_id]
+        if owed and not window.owed_credits:
+            rows._crediting[METERS[window.meter].owner].append(window)
+        _SET[Window]["owed_back"](window, union((*window.owed_back, *((one.start, one.end) for one in owed))))
+        self.credit(window, (*window.owed_credits, *owed))
+
+    def credit(self, window: Window, left: tuple[OwedCredit, ...]) -> None:
+        """Record that credits of a window were sent: `left` is what is still owed (B13)."""
+        _SET[Window]["owed_credits"](window, left)
+        self.orgs[window.org_id]._stale = True
+        self.changed[window] = None
+
+    def add_usage(self, org_id: str, day: str, usage_type: str, profile: str, **sums: int) -> None:
+        """Add to an org's sums of a day: `billed` or `credited` unit-ms, `cost` or `credited_cost` (U1)."""
+        row = self.orgs[org_id].day_usage.get(f"{day}/{usage_type}/{profile}")
+        if row is None:
+            row = DayUsage(org_id, day, usage_type, profile)
+            self.add(row)
+        setters = _SET[DayUsage]
+        for name, by in sums.items():
+            before = getattr(row, name)
+            setters[name](row, str(int(before) + by) if isinstance(before, str) else before + by)
+        self.changed[row] = None
 
     def take_changes(self) -> tuple[Sequence[Row], Sequence[Row]]:
         """Hand out the rows removed and the rows changed since the last call, each once."""
@@ -366,13 +470,20 @@ class RowStore:
 
     def expires_at(self, row: Row) -> int | None:
         """Return from which time on `row` may leave its table, in ms; None: not yet (C1, C5)."""
+        since: int | None = None
+        kept_ms = self.retention_ms
         match row:
-            case Answer():
-                return row.at + DEDUPE_MS
-            case Deployment() | Replica() | Instance() if row.ended_at is not None:
-                return row.ended_at + self.retention_ms
-            case _:
-                return None
+            case Answer() | OperatorAnswer():
+                since, kept_ms = row.at, DEDUPE_MS
+            case UsedId():
+                since, kept_ms = row.left_at, self.id_retention_ms
+            case DayUsage():
+                since, kept_ms = day_start(row.day) + DAY_MS, self.id_retention_ms
+            case Replica() | Instance() if row.ended_at is not None and row.heard is not None:
+                since = max(row.ended_at, row.heard.last_at)
+            case Deployment() | Replica() | Instance() | Window():
+                since = row.ended_at
+        return None if since is None else since + kept_ms
 
     def expired(self, now_ms: int) -> list[Row]:
         """Take and return the rows whose time to leave has come, oldest first; `keep` puts one back."""
@@ -458,3 +569,8 @@ def seen_row(org_id: str, row_id: str, at_ms: int) -> Seen:
     """Return the row of an event, of which only the time is kept."""
     topic, _, event_id = row_id.partition("/")
     return Seen(org_id, topic, event_id, at_ms)
+
+
+def day_start(day: str) -> int:
+    """Return the start of a UTC day given as `2026-11-29`, in ms."""
+    return (date.fromisoformat(day).toordinal() - _EPOCH_ORDINAL) * DAY_MS

@@ -1,22 +1,42 @@
 """A tick: what the passing of time does, per org, in the rule book's order ("Within a tick")."""
 
-from streams.billing.money import ATTO, to_atto
+from schemas.clock import Tick
 from streams.billing.prices import Prices
 from streams.billing.windows import Origin
 from streams.lifecycle.instance import ENDED_CODES, STAGES, InstanceStage, Timer
-from streams.limits import DEBT_LIMIT, DEBT_MS, ERROR_EXPIRY_MS
+from streams.limits import DEBT_MS, DESTROY_NOTICE_AHEAD_MS, ERROR_EXPIRY_MS, MAX_CLOCK_DIFFERENCE_MS
 from streams.meters import OWNER_KINDS
 from streams.rules import deployments, instances
-from streams.rules.charging import bill_due
+from streams.rules.charging import bill_due, credit_due
 from streams.rules.context import Switches, Turn
-from streams.rules.decision import Decision
+from streams.rules.decision import Decision, Note
 from streams.rules.memory import remove_expired
+from streams.rules.notices import is_in_debt, send_notices
 from streams.rules.rows import Instance
 from streams.rules.store import RowStore
 
 
-def apply_tick(store: RowStore, prices: Prices, switches: Switches, origin: Origin, decision: Decision) -> None:
-    """Advance every org to `origin.timestamp`, orgs in order of their ids."""
+def is_void(tick: Tick, timestamp: int) -> bool:
+    """Return whether a tick's timestamp disagrees with its writer's clock (contract, `obol.clock`)."""
+    return tick.at is not None and abs(timestamp - tick.at) > MAX_CLOCK_DIFFERENCE_MS
+
+
+def apply_tick(
+    store: RowStore, prices: Prices, switches: Switches, tick: Tick, origin: Origin, decision: Decision
+) -> None:
+    """Advance every org to `origin.timestamp`, orgs in order of their ids.
+
+    A void tick, or one before the latest (I12), changes nothing.
+    """
+    now = origin.timestamp
+    if is_void(tick, now):
+        decision.ignore("clock_disagrees")
+        fields: dict[str, str | int | None] = {"timestamp": now, "at": tick.at, "offset": origin.offset}
+        decision.notes.append(Note("warning", "a tick's timestamp and its writer's clock disagree; it is void", fields))
+        return
+    if now < store.latest_tick:
+        decision.ignore("old_tick")
+        return
     for org_id in sorted(store.orgs):
         turn = Turn(store, store.orgs[org_id], prices, switches, origin, decision)
         deployments.stop_suspended(turn)
@@ -27,7 +47,10 @@ def apply_tick(store: RowStore, prices: Prices, switches: Switches, origin: Orig
             _pass_time(turn, turn.rows.live_instances[instance_id], in_debt=in_debt)
         for kind in OWNER_KINDS:
             bill_due(turn, kind)
-    remove_expired(store, origin.timestamp)
+            credit_due(turn, kind)
+        send_notices(turn)
+    remove_expired(store, now)
+    store.latest_tick = now
 
 
 def _pass_time(turn: Turn, instance: Instance, *, in_debt: bool) -> None:
@@ -35,9 +58,13 @@ def _pass_time(turn: Turn, instance: Instance, *, in_debt: bool) -> None:
     times_out = STAGES[instance.stage].times_out
     if times_out is not None:
         timeout_ms, timer = times_out
-        if turn.now >= instance.entered_at + timeout_ms:
+        if instance.timer_from is None:
+            turn.store.change(instance, timer_from=max(instance.entered_at, turn.now))
+        elif turn.now >= instance.timer_from + timeout_ms:
             instances.apply_trigger(turn, instance, timer, timer.value)
-    instances.send_again(turn, instance)
+    resends = STAGES[instance.stage].resends
+    if resends is not None:
+        instances.send_again(turn, instance, resends)
     expired = instance.stage is InstanceStage.ERROR and turn.now >= instance.entered_at + ERROR_EXPIRY_MS
     if expired and (not instance.ran or instance.error_code in ENDED_CODES):
         instances.apply_trigger(turn, instance, Timer.ERROR_EXPIRED, Timer.ERROR_EXPIRED.value)
@@ -46,8 +73,8 @@ def _pass_time(turn: Turn, instance: Instance, *, in_debt: bool) -> None:
 
 
 def _in_debt(turn: Turn) -> bool:
-    """Return whether the balance has been at or below zero for 24 h without a break, and is at or below −35 (I8)."""
+    """Return whether I8 destroys: 24 h at or below zero, now at or below −35, and an hour since the notice."""
     org = turn.rows.org
-    if org.balance is None or org.empty_since is None or turn.now < org.empty_since + DEBT_MS:
+    if org.empty_since is None or turn.now < org.empty_since + DEBT_MS or not is_in_debt(org):
         return False
-    return to_atto(org.balance) <= DEBT_LIMIT * ATTO
+    return org.destroy_notice_at is not None and turn.now >= org.destroy_notice_at + DESTROY_NOTICE_AHEAD_MS

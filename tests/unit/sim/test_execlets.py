@@ -18,6 +18,7 @@ from topics.codec import decode
 NOON = 1_764_417_600_000
 
 SUBMIT = ExecletOrder(
+    attempt=1,
     order_id="chat-r1:submit_job",
     org_id="aurora",
     deployment_id="chat",
