@@ -68,6 +68,8 @@ def window(view: View, row: Window) -> Json:
         "last_health_check": time_or_null(row.last_health_check),
         "billed_until": rfc3339(row.billed_until),
         **sums._asdict(),
+        "credited_ms": row.credited_ms,
+        "credit_pending_ms": row.credit_pending_ms,
         "unexplained_ms": sums.unexplained_ms,
         "held": None if reason is None else reason.value,
         "meter": row.meter,
@@ -85,6 +87,7 @@ def deployment(rows: OrgRows, row: Deployment) -> Json:
         "current_replicas": row.current_replicas,
         "min_replicas": row.min_replicas,
         "profile": dedicated_profile(row.gpu_type, row.gpu_count),
+        "labels": dict(sorted(row.labels.items())),
         "replicas": [
             {"replica_id": replica.replica_id, "status": replica.status.value}
             for replica in replicas
@@ -124,6 +127,7 @@ def instance(view: View, rows: OrgRows, row: Instance) -> Json:
         "gpus_held": row.gpus_held,
         "error_code": row.error_code,
         "error_message": row.error_message,
+        "labels": dict(sorted(row.labels.items())),
         "allowed_actions": [action.value for action in stage.allowed],
         "windows": [window(view, one) for one in rows.windows_of(row)],
         "stop_pending": row.stage is InstanceStage.STOP_PENDING,
@@ -147,6 +151,8 @@ def org(view: View, rows: OrgRows) -> Json:
     return {
         "org_id": row.org_id,
         "balance": row.balance,
+        "epoch": row.epoch,
+        "sequence": row.sequence,
         "suspended": row.suspended,
         "burn_per_hour": to_text(burn),
         "runway_s": runway_s(balance, burn),

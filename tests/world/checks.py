@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from schemas.times import parse_rfc3339
+from schemas.times import parse_rfc3339, rfc3339
 from tests.world.world import Sent, World
 
 # The fields of the contract; an instance's change may say what went wrong, a refusal its code.
@@ -12,21 +12,26 @@ USAGE_FIELDS = {"id", "type", "org_id", "window_id", "profile", "quantity", "dur
 USAGE_FIELDS |= {"interval_start", "interval_end"}
 CHANGE_FIELDS = {"event_id", "org_id", "kind", "id", "to", "reason", "at"}
 RESULT_FIELDS = {"command_id", "org_id", "outcome", "status", "message", "at"}
-ORDER_FIELDS = {"order_id", "org_id", "order"}
+ORDER_FIELDS = {"order_id", "org_id", "order", "attempt"}
+CREDIT_FIELDS = {"id", "usage_id", "reason"} | USAGE_FIELDS
+NOTICE_FIELDS = {"notice_id", "org_id", "kind", "balance", "burn_per_hour", "at"}
 
 METERS = {"running": "gpu", "stopped": "disk"}
 MAX_INSTANCES = 25
 
 
-def check_outputs(sent: Sequence[Sent]) -> None:
+def check_outputs(sent: Sequence[Sent]) -> None:  # noqa: C901, PLR0915 - one case for each topic
     """Ids follow from content, and stand for one thing each; pieces of a window join, inside clock minutes (B4)."""
     changes: dict[tuple[str, str, str], int] = {}
     orders: set[tuple[str, str]] = set()
     host_orders: dict[tuple[str, str, str], int] = {}
     pieces: dict[tuple[str, str], list[tuple[int, int]]] = {}
     ids: set[tuple[str, str]] = set()
-    results: dict[tuple[str, str, str], bytes] = {}
-    for topic, _, key, value, raw in sent:
+    credited: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    notices: dict[str, int] = {}
+    results: dict[tuple[str, str, str, bool], bytes] = {}
+    # Credits last: across topics Kafka has no order, and each takes back from a usage event.
+    for topic, _, key, value, raw in sorted(sent, key=lambda each: each.topic == "croesus.credits"):
         if topic == "dead.letters":
             continue
         assert key == value["org_id"]
@@ -37,23 +42,28 @@ def check_outputs(sent: Sequence[Sent]) -> None:
             changes[entity] = changes.get(entity, 0) + 1
             assert value["event_id"] == f"{value['kind']}:{value['id']}:{changes[entity]}"
         elif topic == "command.results":
-            assert set(value) - {"target"} == RESULT_FIELDS | ({"code"} if value["outcome"] == "rejected" else set())
-            first = results.setdefault((key, value["command_id"], value["at"]), raw)
+            assert set(value) - {"target", "operator"} == RESULT_FIELDS | (
+                {"code"} if value["outcome"] == "rejected" else set()
+            )
+            first = results.setdefault((key, value["command_id"], value["at"], "operator" in value), raw)
             assert raw == first, "a command's result changed"
         elif topic == "execlet.orders":
             job = {"model", "gpu_type", "gpu_count"} if value["order"] == "submit_job" else set()
             assert set(value) == ORDER_FIELDS | {"deployment_id", "replica_id"} | job
-            assert value["order_id"] == f"{value['replica_id']}:{value['order']}"
+            suffix = f":{value['attempt']}" if value["attempt"] > 1 else ""
+            assert value["order_id"] == f"{value['replica_id']}:{value['order']}{suffix}"
             assert (key, value["order_id"]) not in orders, "an order went out twice"
             orders.add((key, value["order_id"]))
         elif topic == "host.orders":
-            assert set(value) == ORDER_FIELDS | {"instance_id", "attempt"}
+            assert set(value) == ORDER_FIELDS | {"instance_id"}
             kind = (key, value["instance_id"], value["order"])
             host_orders[kind] = host_orders.get(kind, 0) + 1
             assert value["order_id"] == f"{value['instance_id']}:{value['order']}:{host_orders[kind]}"
         elif topic == "croesus.usage":
             dedicated = value["type"] == "dedicated_inference_running"
-            assert set(value) == USAGE_FIELDS | ({"deployment_id", "replica_id"} if dedicated else {"instance_id"})
+            assert set(value) - {"labels"} == USAGE_FIELDS | (
+                {"deployment_id", "replica_id"} if dedicated else {"instance_id"}
+            )
             assert value["quantity"] == 1 or value["type"] == "instance_disk_stopped"
             start, end = parse_rfc3339(value["interval_start"]), parse_rfc3339(value["interval_end"])
             assert value["id"] == f"{_meter(value)}:{value['interval_start']}"
@@ -62,6 +72,23 @@ def check_outputs(sent: Sequence[Sent]) -> None:
             assert 0 < value["duration_ms"] == end - start <= 60_000
             assert start // 60_000 == (end - 1) // 60_000, "a piece crosses a clock minute"
             pieces.setdefault((key, value["window_id"]), []).append((start, end))
+        elif topic == "croesus.credits":
+            dedicated = value["type"] == "dedicated_inference_running"
+            owner = {"deployment_id", "replica_id"} if dedicated else {"instance_id"}
+            assert set(value) - {"labels", "note"} == CREDIT_FIELDS | owner
+            start, end = parse_rfc3339(value["interval_start"]), parse_rfc3339(value["interval_end"])
+            assert value["id"] == f"{value['usage_id']}:credit:{value['interval_start']}"
+            assert 0 < value["duration_ms"] == end - start <= 60_000
+            [charged] = [piece for piece in pieces[key, value["window_id"]] if piece[0] <= start < piece[1]]
+            assert end <= charged[1], "a credit takes back more than its usage event"
+            assert value["usage_id"] == f"{_meter(value)}:{rfc3339(charged[0])}"
+            taken = credited.setdefault((key, value["window_id"]), [])
+            assert all(end <= other[0] or other[1] <= start for other in taken), "a millisecond credited twice"
+            taken.append((start, end))
+        elif topic == "org.notices":
+            assert set(value) - {"threshold_s", "runway_s"} == NOTICE_FIELDS
+            notices[key] = notices.get(key, 0) + 1
+            assert value["notice_id"] == f"{key}:notice:{notices[key]}"
     for intervals in pieces.values():
         assert all(before[1] == after[0] for before, after in pairwise(intervals)), "a gap, or out of order"
 

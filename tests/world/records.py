@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any, NamedTuple
 
-from tests.world.timeline import Act
+from schemas.times import rfc3339
+from tests.world.timeline import Act, to_ms
 
 
 class Record(NamedTuple):
@@ -25,6 +26,7 @@ WHERE = {
     "stop_instance": "user.commands",
     "destroy_instance": "user.commands",
     "command": "user.commands",
+    "credit": "operator.commands",
     "request": "inference.requests",
     "progress": "execlet.progress",
     "pulling": "execlet.progress",
@@ -77,7 +79,9 @@ def record(act: Act, numbers: Numbers) -> Record:
     verb, *words = act.words
     topic = WHERE[verb]
     if topic == "obol.clock":
-        return Record(topic, act.at, "", b'{"type":"tick"}')
+        # `tick at=12:00`: with the writer's own clock.
+        written = {name: to_ms(value) for name, _, value in (word.partition("=") for word in words)}
+        return Record(topic, act.at, "", json.dumps({"type": "tick"} | written, separators=(",", ":")).encode())
     if topic == "croesus.prices":
         profile, price, *rest = words
         body = {"profile": profile, "price": price, "currency": rest[0] if rest else "JPY"}
@@ -87,6 +91,12 @@ def record(act: Act, numbers: Numbers) -> Record:
         del words[words.index("as") :]
     if topic == "user.commands":
         fields = {"command_id": numbers.command(named)} | dict(_command(verb, words))
+    elif topic == "operator.commands":
+        fields = {"command_id": numbers.command(named), "type": "credit_window", "window_id": words[0]}
+        fields |= {
+            name: rfc3339(to_ms(value)) if name in {"from", "until"} else value
+            for name, value in ((word.partition("=")[0], word.partition("=")[2]) for word in words[1:])
+        }
     elif topic == "inference.requests":
         fields = {"deployment_id": words[0]} | dict(_options(words[1:]))
     elif topic == "execlet.heartbeats":
@@ -140,4 +150,7 @@ def _account(verb: str, words: list[str]) -> Iterator[tuple[str, Any]]:
 def _options(words: list[str]) -> Iterator[tuple[str, Any]]:
     for word in words:
         name, _, value = word.partition("=")
+        if name == "labels":
+            yield name, dict(pair.split(":", 1) for pair in value.split(",") if pair)
+            continue
         yield name, int(value) if value.lstrip("-").isdigit() else CONSTANTS.get(value, value)

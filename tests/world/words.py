@@ -10,7 +10,17 @@ from tests.world.timeline import ORG, to_clock
 from tests.world.world import Sent, World
 
 # In this order a step's lines are compared: within a topic order counts, across topics Kafka has none.
-KINDS = {"deployment": 0, "replica": 0, "instance": 0, "result": 1, "order": 2, "usage": 3, "dead": 4}
+KINDS = {
+    "deployment": 0,
+    "replica": 0,
+    "instance": 0,
+    "result": 1,
+    "order": 2,
+    "usage": 3,
+    "credit": 4,
+    "notice": 5,
+    "dead": 6,
+}
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
@@ -26,7 +36,7 @@ def by_kind(lines: Sequence[str]) -> list[str]:
     return sorted(lines, key=lambda line: KINDS.get(line.split()[0], len(KINDS)))
 
 
-def tell(sent: Sequence[Sent]) -> Iterator[str]:
+def tell(sent: Sequence[Sent]) -> Iterator[str]:  # noqa: C901 - one case for each topic
     """Outputs; the usage events of one window in a row are one line."""
     usage: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for topic, timestamp, key, value, _ in sent:
@@ -43,11 +53,24 @@ def tell(sent: Sequence[Sent]) -> Iterator[str]:
                 yield f"result {name}{value['command_id']}{target} {how} {value['status']} at {_at(value['at'])}"
             case "execlet.orders":
                 hardware = f" {value['model']} {value['gpu_type']}x{value['gpu_count']}" if "model" in value else ""
-                yield f"order {value['order']} {name}{value['replica_id']}{hardware}"
+                attempt = f" attempt {value['attempt']}" if value["attempt"] > 1 else ""
+                yield f"order {value['order']} {name}{value['replica_id']}{hardware}{attempt}"
             case "host.orders":
                 yield f"order {value['order']} {name}{value['instance_id']} attempt {value['attempt']}"
             case "croesus.usage":
                 usage.setdefault((name, value["window_id"]), []).append(value)
+            case "croesus.credits":
+                span = f"{_at(value['interval_start'])}..{_at(value['interval_end'])} {value['duration_ms']} ms"
+                note = f" note={value['note']}" if "note" in value else ""
+                taken_from = value["usage_id"].rpartition(":")[0] and _at(value["usage_id"][-24:])
+                labels = f" {_labels(value)}" if "labels" in value else ""
+                yield f"credit {name}{value['window_id']} {value['reason']} {span} of {taken_from}{labels}{note}"
+            case "org.notices":
+                threshold = f" {value['threshold_s']} s" if "threshold_s" in value else ""
+                runway = f" runway {value['runway_s']} s" if "runway_s" in value else ""
+                money = f"balance {value['balance']} burn {value['burn_per_hour']}{runway}"
+                assert parse_rfc3339(value["at"]) == timestamp
+                yield f"notice {name}{value['notice_id'].rpartition(':')[2]} {value['kind']}{threshold} {money}"
             case "dead.letters":
                 yield f"dead {value['reason']}"
             case _:
@@ -59,6 +82,8 @@ def tell(sent: Sequence[Sent]) -> Iterator[str]:
         (profile,) = {event["profile"] for event in events}
         (quantity,) = {event["quantity"] for event in events}
         many = f" x{quantity}" if quantity != 1 else ""
+        (labels,) = {_labels(event) for event in events}
+        many += f" {labels}" if labels else ""
         yield f"usage {name}{window_id} {profile}{many} {start}..{end} {len(events)} events {total} ms"
 
 
@@ -90,6 +115,10 @@ def plain(value: Any) -> str:
             return _at(value)
         case _:
             return str(value)
+
+
+def _labels(value: Mapping[str, Any]) -> str:
+    return ",".join(f"{key}:{text}" for key, text in value.get("labels", {}).items())
 
 
 def _at(text: str) -> str:
