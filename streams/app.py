@@ -54,10 +54,10 @@ def make_app(settings: Settings) -> App:
 
 
 def _credentials(security: KafkaSecurity) -> Any:
-    if security.protocol.startswith("SASL_"):
+    if security.sasl_password is not None:
         return SASLCredentials(
             username=security.sasl_username,
-            password=security.sasl_password,
+            password=security.sasl_password.get_secret_value(),
             ssl_context=security.ssl_context,
             mechanism=security.sasl_mechanism,
         )

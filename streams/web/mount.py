@@ -24,7 +24,7 @@ def follow(source: Source, settings: Settings, summaries: Summaries) -> ReadMode
     """The read model of this worker's partitions, where `REDIS_URL` asks for it: to be run, and told of commits."""
     if settings.redis_url is None:
         return None
-    return ReadModel(settings.redis_url, settings.namespace, source.partitions, source.shards, summaries.own)
+    return ReadModel(settings.redis_url.get_secret_value(), settings.namespace, source.partitions, source.shards, summaries.own)
 
 
 def mount(
@@ -41,7 +41,7 @@ def mount(
         source,
         summaries=summaries,
         render=Pages(),
-        token=settings.http_token,
+        token=None if settings.http_token is None else settings.http_token.get_secret_value(),
         lookup=KafkaLookup(settings.kafka_client_options(), settings.namespace),
         scrape=scrape,
         read_model=read_model,
