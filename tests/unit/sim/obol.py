@@ -14,7 +14,7 @@ from streams.billing.windows import Origin
 from streams.rules.accountant import Accountant
 from streams.rules.context import Switches
 from streams.rules.decision import Dead, Decision
-from streams.rules.store import RowStore
+from streams.rules.store import OrgRows, RowStore
 from streams.web import shapes
 from topics import catalogue, codec
 
@@ -73,7 +73,7 @@ class PlatformViews:
 
     def __init__(self, platform: Platform, as_of: int) -> None:
         self._book = platform.accountant.store
-        self._view = shapes.View(platform.prices, platform.accountant.switches, 0, as_of)
+        self._view = shapes.Valuation(platform.prices, platform.accountant.switches, 0, as_of)
 
     def get(self, path: str) -> dict[str, Any]:
         _, _, org, *rest = urlsplit(path).path.split("/")
@@ -82,9 +82,9 @@ class PlatformViews:
             case []:
                 return shapes.org(self._view, rows)
             case ["deployments"]:
-                return _page(shapes.deployment(rows, row) for row in rows.deployments.values())
+                return _page(self._deployment(rows, name) for name in rows.deployments)
             case ["deployments", name]:
-                return shapes.deployment(rows, rows.deployments[name])
+                return self._deployment(rows, name)
             case ["replicas", name]:
                 return shapes.replica(self._view, rows, rows.replicas[name])
             case ["instances"]:
@@ -93,6 +93,9 @@ class PlatformViews:
                 return shapes.instance(self._view, rows, rows.instances[name])
         msg = f"no view at {path}"
         raise LookupError(msg)
+
+    def _deployment(self, org: OrgRows, name: str) -> dict[str, Any]:
+        return shapes.deployment(org.deployments[name], shapes.replicas_of(org, name)[name])
 
 
 def _page(items: Iterable[dict[str, Any]]) -> dict[str, Any]:

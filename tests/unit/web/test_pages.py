@@ -12,7 +12,7 @@ import pytest
 from streams.web.lookup import Found
 from streams.web.pages import Pages, clock, duration, number, shown
 from tests.support.rows import damage
-from tests.unit.web.support import World, at, serving, told
+from tests.unit.web.support import World, at, serving, utc
 from tests.unit.web.test_explain import KnownRecords
 from tests.unit.web.test_json import dead_node
 
@@ -79,7 +79,7 @@ async def test_every_page_is_well_formed_has_no_inline_script_and_its_links_lead
         seen: set[str] = set()
         todo = [
             "/",
-            f"/orgs/acme/explain/chat-r1:{told('12:40')}",
+            f"/orgs/acme/explain/chat-r1:{utc('12:40')}",
             "/orgs/acme/instances?include_destroyed=true&limit=1",
         ]
         while todo:
@@ -188,7 +188,7 @@ class KnownChanges(KnownRecords):
 
 
 def change(number_: int, to: str, clock_: str) -> Found:
-    value = f'{{"event_id":"replica:chat-r1:{number_}","to":"{to}","reason":"x","at":"{told(clock_)}"}}'
+    value = f'{{"event_id":"replica:chat-r1:{number_}","to":"{to}","reason":"x","at":"{utc(clock_)}"}}'
     return Found("lifecycle.changes", 0, number_, at(clock_), value.encode())
 
 
@@ -242,8 +242,8 @@ def test_numbers_and_money_lose_nothing(value: int | str | None, text: str) -> N
 
 
 def test_times_show_milliseconds_only_where_there_are_some() -> None:
-    assert "12:30:00<" in str(clock(told("12:30")))
-    assert "12:30:00.250<" in str(clock(told("12:30:00.250")))
+    assert "12:30:00<" in str(clock(utc("12:30")))
+    assert "12:30:00.250<" in str(clock(utc("12:30:00.250")))
 
 
 @pytest.mark.parametrize(

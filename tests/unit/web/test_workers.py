@@ -6,10 +6,10 @@ import base64
 
 import pytest
 
-from streams.web.answers import prefers_html
+from streams.web.responses import prefers_html
 from tests.unit.web.support import World, serving
 
-TOKEN = "s3cret"  # noqa: S105 - of a test
+TOKEN = "0123456789abcdef"  # noqa: S105 - of a test
 
 
 def fleet_of(orgs: int) -> World:
@@ -75,12 +75,12 @@ async def test_a_token_is_asked_for_and_passed_on() -> None:
                 refused = await worker.get(path)
                 assert refused.status == 401
                 assert refused.headers.getall("WWW-Authenticate")[0].startswith("Bearer")
-                assert (await worker.get(path, Authorization="Bearer s3cre")).status == 401
+                assert (await worker.get(path, Authorization="Bearer 0123456789abcde")).status == 401
                 assert (await worker.get(path, Authorization="Basic !!!")).status == 401
-                assert (await worker.get(path, Authorization="Bearer s3cret")).status == 200
-                basic = base64.b64encode(b"anyone:s3cret").decode()
+                assert (await worker.get(path, Authorization="Bearer 0123456789abcdef")).status == 200
+                basic = base64.b64encode(b"anyone:0123456789abcdef").decode()
                 assert (await worker.get(path, Authorization=f"Basic {basic}")).status == 200
-            assert len((await worker.get("/", Authorization="Bearer s3cret")).json["partitions"]) == 6
+            assert len((await worker.get("/", Authorization="Bearer 0123456789abcdef")).json["partitions"]) == 6
 
 
 async def test_without_a_token_only_this_machines_names_are_answered_to() -> None:
