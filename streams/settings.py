@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, get_args
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from aiokafka.helpers import create_ssl_context
 from pydantic import (
@@ -25,6 +25,7 @@ from pydantic import (
     model_validator,
 )
 
+from streams.redaction import keep_out_of_logs
 from topics.catalogue import Timestamps, with_namespace
 
 Clock = Literal["wall", "log"]
@@ -323,12 +324,17 @@ class Settings(_Variables):
 
     @classmethod
     def load_or_exit(cls, environ: Mapping[str, str] = os.environ) -> Self:
-        """`from_env`, for a process that starts: a wrong setting ends it with code 2 and its one line on stderr."""
+        """`from_env`, for a process that starts: a wrong setting ends it with code 2 and its one line on stderr.
+
+        From then on the process keeps the secrets among them out of its logs.
+        """
         try:
-            return cls.from_env(environ)
+            settings = cls.from_env(environ)
         except SettingError as error:
             print(error, file=sys.stderr)  # noqa: T201 - there is no log yet, and one line is the promise
             sys.exit(EXIT_WRONG_SETTING)
+        keep_out_of_logs(settings.secrets)
+        return settings
 
     def with_web(self, host: str | None = None, port: int | None = None) -> Self:
         """Let Faust's `--web-bind` and `--web-port` win, where they are given. Raises `SettingError`."""
@@ -356,6 +362,15 @@ class Settings(_Variables):
     def data_dir(self) -> Path:
         """The worker's own folder: by default one for each port, all under one ignored folder."""
         return self.given_data_dir or Path(".obol") / f"worker-{self.http_port}"
+
+    @property
+    def secrets(self) -> list[str]:
+        """What no log may show: passwords, the token; the password of a URL as it is there, and decoded."""
+        given = (self.http_token, self.security.sasl_password, self.security.ssl_password)
+        found = [secret.get_secret_value() for secret in given if secret is not None]
+        if self.redis_url is not None and (password := urlsplit(self.redis_url.get_secret_value()).password):
+            found += [password, unquote(password)]
+        return found
 
     def kafka_client_options(self) -> dict[str, Any]:
         """Keyword arguments for any of aiokafka's clients: how to reach the cluster and prove oneself to it."""
