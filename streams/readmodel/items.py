@@ -1,4 +1,4 @@
-"""What workers tell one another of their partitions, by Redis and by HTTP: its JSON, and how it is validated.
+"""The JSON that workers exchange about their partitions, by Redis and by HTTP, and its validation.
 
 It is validated when it is read: Redis, and a worker of another version, may have something else. Fields that a newer
 worker adds are kept.

@@ -1,8 +1,8 @@
 """A copy of all partitions in Redis: a page over all of them, a search without an org, cost one lookup.
 
 It follows the tables, off the commit path, and is built again from them whenever it may be wrong: after an assignment,
-after Redis was down, slow, or flushed. Nothing that is billed, and no view of one org, depends on it. What can't be
-read as it was written, whoever wrote it, is not used.
+after Redis was down, slow, or flushed. Nothing that is billed, and no view of one org, depends on it. A
+copy that is malformed, whichever program wrote it, is not used.
 
 Keys, under `{<OBOL_NAMESPACE>.obol}:`, one set for each partition n: `owner:n` (which worker may write), `part:n` (the
 summary, its `as_of`, the time of its write; absent while the copy is built), `ids:n` and `states:n` (what can be found,

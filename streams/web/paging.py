@@ -156,5 +156,5 @@ def read_cursor(path: str, text: str | None) -> Place | None:
 
 
 def _tag(path: str) -> str:
-    """Return what tells a cursor of one list from that of another."""
+    """Return what distinguishes the cursors of one list from those of others."""
     return blake2s(path.encode(), digest_size=4).hexdigest()

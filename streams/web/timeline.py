@@ -201,7 +201,7 @@ def _marks(scale: _Scale, window: Json) -> Iterator[Mark]:
         return
     heartbeat = parse_rfc3339(window["last_health_check"])
     if heartbeat >= scale.start_ms:
-        yield Mark("beat", f"last heartbeat of {window['window_id']}", time_text(heartbeat), scale.x(heartbeat))
+        yield Mark("heartbeat", f"last heartbeat of {window['window_id']}", time_text(heartbeat), scale.x(heartbeat))
     bound = heartbeat + HEARTBEAT_GRACE_MS
     if scale.start_ms <= bound <= scale.end_ms:
         yield Mark("bound", "90 s after it: nothing later is billed", time_text(bound), scale.x(bound))

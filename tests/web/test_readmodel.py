@@ -1,4 +1,4 @@
-"""The read model on a real Redis: stopped, slowed and flushed under load, it changes no answer but its own age."""
+"""The read model on a real Redis: stopped, slowed and flushed under load, it changes no response but its own age."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Valve:
         self._tasks.clear()
 
     def hold(self) -> None:
-        """As if Redis had become slow: nothing comes through."""
+        """As if Redis had become slow: nothing passes."""
         self._open.clear()
 
     def release(self) -> None:
@@ -109,7 +109,7 @@ class Setting:
         await self._behind.delete(*keys)
 
     async def state_of(self, start: str) -> list[tuple[str, str]]:
-        """What the search tells, whoever answers it."""
+        """The states of all entities with this id, from the copy or from the owners."""
         got = await self.serving.get(f"/search?q={start}")
         assert got.status == 200
         return [(item["org_id"], item["state"]) for item in got.json["items"] if item["id"] == start]
@@ -177,7 +177,7 @@ async def test_fleet_orgs_and_search_come_from_the_copy_and_say_how_old_it_is(re
 
 
 async def copied(here: Setting, path: str) -> Any:
-    """The answer, where it came from Redis."""
+    """The response, where it came from Redis."""
     got = await here.serving.get(path)
     return got.json if got.status == 200 and from_copy(got) else None
 
@@ -201,7 +201,7 @@ async def copied_running(here: Setting, count: int) -> Any:
 
 
 @pytest.mark.parametrize("how", ["stopped", "slowed", "flushed"])
-async def test_trouble_with_redis_under_load_costs_no_answer_and_mends_itself(redis_url: str, how: str) -> None:
+async def test_trouble_with_redis_under_load_costs_no_response_and_is_recovered_from(redis_url: str, how: str) -> None:
     async with setting(redis_url) as here:
         await until(lambda: copied(here, "/"), "the copy")
         if how == "stopped":
@@ -212,7 +212,7 @@ async def test_trouble_with_redis_under_load_costs_no_answer_and_mends_itself(re
             here.healthy(f"org{number}", number + 1)
             if how == "flushed" and number == 3:
                 await here.flush()
-            # The org's own answer is exact at once; what spans orgs is there, from the copy or not.
+            # The view of one org is exact at once; a view of all orgs is there, from the copy or not.
             exact = (await here.serving.get(f"/orgs/org{number}/replicas/chat-r1")).json
             assert exact["status"] == "running"
             assert (await here.serving.get("/")).status == 200
@@ -354,7 +354,7 @@ async def test_keys_of_another_type_and_members_of_another_form_are_no_copy(
     frozen: tuple[ReadModel, Any, Setting],
 ) -> None:
     model, behind, _ = frozen
-    for key, member in (("ids:0", "org"), ("ids:0", "org\x1f<b>\x1forg"), ("orgs:0", "nobody")):
+    for key, member in (("ids:0", "org"), ("ids:0", "org\x1f<b>\x1forg"), ("orgs:0", "unknown")):
         lookup = "search" if key == "ids:0" else "orgs"
         await behind.zadd(f"{model._prefix}{key}", {member: 0})
         assert await look(model, lookup) is None, member

@@ -182,7 +182,7 @@ class Worker:
 
 @dataclass
 class Got:
-    """An answer, read to its end."""
+    """A response, read to its end."""
 
     status: int
     headers: Any
@@ -207,10 +207,13 @@ class Serving:
 
     async def get(self, path: str, method: str = "GET", **headers: str) -> Got:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        async with self._session.request(method, self.url + path, headers=named) as answer:
-            text = await answer.text()
+        async with self._session.request(method, self.url + path, headers=named) as response:
+            text = await response.text()
             return Got(
-                answer.status, answer.headers, await answer.json() if "json" in answer.content_type else None, text
+                response.status,
+                response.headers,
+                await response.json() if "json" in response.content_type else None,
+                text,
             )
 
 

@@ -205,7 +205,7 @@ async def test_serverless_is_never_charged() -> None:
 @pytest.mark.parametrize(
     "usage_id", ["chat-r1", "chat-r1:12:00", "chat-r1:ram:2026-11-29T12:00:00.000Z", "x:2026-13-29T12:00:00.000Z"]
 )
-async def test_what_is_no_usage_id_is_told_what_one_looks_like(usage_id: str) -> None:
+async def test_the_problem_of_a_malformed_usage_id_describes_one(usage_id: str) -> None:
     async with serving(dead_node()) as (worker,):
         got = await worker.get(f"/orgs/acme/explain/{usage_id}")
         assert got.status == 400

@@ -1,4 +1,4 @@
-"""What is sent to other workers, and what is taken from them: the token stays secret, a malformed body is not used."""
+"""Requests to other workers: the token stays secret, and a malformed response is not used."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ async def test_what_a_client_sends_as_credentials_is_not_passed_on() -> None:
         ("", False),
     ],
 )
-def test_addresses_to_which_nobody_can_listen(*, url: str, confidential: bool) -> None:
+def test_which_addresses_are_confidential(*, url: str, confidential: bool) -> None:
     assert is_confidential(url) is confidential
 
 

@@ -104,7 +104,7 @@ async def test_another_method_is_not_allowed(worker: Serving, method: str) -> No
 
 
 async def test_head_is_get_without_the_body(worker: Serving) -> None:
-    for target in ("/orgs/acme", "/orgs/nobody", "/ready"):
+    for target in ("/orgs/acme", "/orgs/unknown", "/ready"):
         request = b" " + target.encode() + b" HTTP/1.1\r\n" + HEADERS + b"\r\n"
         got, head = await raw(worker, b"GET" + request), await raw(worker, b"HEAD" + request)
         assert head.endswith(b"\r\n\r\n")
@@ -120,8 +120,8 @@ async def test_head_is_get_without_the_body(worker: Serving) -> None:
 async def test_what_is_not_http_is_one_line_in_the_log(request_line: bytes, caplog: pytest.LogCaptureFixture) -> None:
     async with serving(dead_node(), application=WEB_APPLICATION_OPTIONS) as (one,):
         with caplog.at_level(logging.DEBUG):
-            answer = await raw(one, request_line + b"\r\n" + HEADERS + b"\r\n")
-        assert answer.split()[1] == b"400"
+            response = await raw(one, request_line + b"\r\n" + HEADERS + b"\r\n")
+        assert response.split()[1] == b"400"
         lines = [record for record in caplog.records if record.name == "streams.web.http"]
         assert len(lines) == 1
         assert lines[0].levelno <= logging.INFO
@@ -175,7 +175,7 @@ async def test_an_odd_as_of_is_shown_as_the_first_or_last_time_there_is(as_of: i
             assert got.status == 200, (path, got.text)
             if not headers:
                 assert got.json["as_of"] == expected, path
-        assert (await one.get("/orgs/nobody")).json["as_of"] == expected
+        assert (await one.get("/orgs/unknown")).json["as_of"] == expected
 
 
 @pytest.mark.parametrize("odd", [-1, 1_796_032_000_000_000])

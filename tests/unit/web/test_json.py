@@ -323,7 +323,7 @@ async def test_a_page_of_a_list_ends_early_rather_than_grow_without_bound(monkey
     "query",
     ["limit=0", "limit=1001", "limit=ten", "limit=-1", "limit=%C2%B2", "cursor=%00", "cursor=WzEsMl0", "status=gone"],
 )
-async def test_a_bad_query_is_told_what_is_good(query: str) -> None:
+async def test_the_problem_of_a_bad_query_says_what_is_allowed(query: str) -> None:
     world = World()
     world.deploy("12:00", "acme", "chat", serving="serverless")
     async with serving(world) as (worker,):
@@ -356,8 +356,8 @@ async def test_prices_and_since_when() -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "/orgs/nobody",
-        "/orgs/nobody/deployments",
+        "/orgs/unknown",
+        "/orgs/unknown/deployments",
         "/orgs/acme/deployments/none",
         "/orgs/acme/replicas/chat-r9",
         "/orgs/acme/instances/none",
@@ -372,7 +372,7 @@ async def test_prices_and_since_when() -> None:
         "/graph",
     ],
 )
-async def test_what_is_not_there_is_a_problem_with_words(path: str) -> None:
+async def test_what_does_not_exist_is_a_problem(path: str) -> None:
     async with serving(dead_node()) as (worker,):
         got = await worker.get(path)
         assert got.status == 404

@@ -123,7 +123,7 @@ async def test_an_unexplained_millisecond_is_an_alert_on_the_fleet_page() -> Non
         assert 'href="/orgs/acme"' in page
 
 
-async def test_a_fault_of_a_page_is_told_without_its_details(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_response_to_a_failed_view_has_no_details(caplog: pytest.LogCaptureFixture) -> None:
     def broken(_template: str, context: dict[str, Any]) -> str:
         if "status" in context["it"]:
             return "a fault"

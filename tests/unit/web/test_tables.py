@@ -77,9 +77,9 @@ async def test_any_worker_lists_every_row_once_in_order(
 async def test_a_row_is_the_same_from_every_worker_and_in_the_list() -> None:
     async with serving(dead_node(), 3) as workers:
         listed = {item["key"]: item for item in await pages(workers[0], "/tables/windows/")}
-        answers = {(await worker.get("/tables/windows/acme/chat-r1.w1")).text for worker in workers}
-        assert len(answers) == 1
-        row = json.loads(answers.pop())
+        responses = {(await worker.get("/tables/windows/acme/chat-r1.w1")).text for worker in workers}
+        assert len(responses) == 1
+        row = json.loads(responses.pop())
         # B8: billed to 13:30, of which 31.5 min were sent.
         assert row["row"]["billed_ms"] == 1_890_000
         assert row["row"]["closed_by"]["topic"] == "execlet.progress"
@@ -114,11 +114,11 @@ async def test_partitions_are_in_order_of_their_numbers() -> None:
         ("/tables/nothing/", 404, "there is no table 'nothing'; there are orgs, deployments, "),
         ("/tables/nothing/acme/x", 404, "there is no table 'nothing'"),
         (
-            "/tables/replicas/acme/nobody",
+            "/tables/replicas/acme/unknown",
             404,
-            "table replicas has no row 'acme/nobody'; /tables/replicas/ lists its rows",
+            "table replicas has no row 'acme/unknown'; /tables/replicas/ lists its rows",
         ),
-        ("/tables/replicas/nobody/x", 404, "there is no org nobody"),
+        ("/tables/replicas/unknown/x", 404, "there is no org unknown"),
         ("/tables/replicas/%3Cb%3E/x", 404, "'<b>' is not an org id"),
         ("/tables/positions/4", 404, "'4' is no partition: they are 0 to 3"),
         ("/tables/positions/01", 404, "'01' is no partition"),
