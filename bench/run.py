@@ -5,7 +5,6 @@ import os
 import shutil
 import time
 import uuid
-from dataclasses import replace
 from typing import Final
 
 from bench.bench import MINUTE_MS, Bench
@@ -63,8 +62,7 @@ async def _measure(bench: Bench) -> None:
 
 def _settings() -> Settings:
     given = Settings.load_or_exit(os.environ)
-    return replace(
-        given,
+    return given.having(
         croesus_host=given.bootstrap_servers[0],
         billing_enabled=True,
         billing_dry_run=False,

@@ -11,6 +11,7 @@ from yarl import URL
 
 from streams.engine.table import TABLES, RowTable
 from streams.settings import KafkaSecurity, Settings
+from streams.web.mount import WEB_APPLICATION_OPTIONS
 from streams.worker import App
 
 MAX_POLL_RECORDS: Final = 5_000
@@ -45,6 +46,7 @@ def make_app(settings: Settings) -> App:
         web_host=settings.http_host,
         web_port=settings.http_port,
         web_tables_enabled=False,
+        web_application_options=WEB_APPLICATION_OPTIONS,
         canonical_url=settings.advertised_url,
     )
     app.connect(settings)
@@ -54,10 +56,10 @@ def make_app(settings: Settings) -> App:
 
 
 def _credentials(security: KafkaSecurity) -> Any:
-    if security.protocol.startswith("SASL_"):
+    if security.sasl_password is not None:
         return SASLCredentials(
             username=security.sasl_username,
-            password=security.sasl_password,
+            password=security.sasl_password.get_secret_value(),
             ssl_context=security.ssl_context,
             mechanism=security.sasl_mechanism,
         )

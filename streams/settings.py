@@ -1,18 +1,31 @@
-"""The installation's settings, read from the environment and judged before anything starts (contract, "Settings")."""
+"""The installation's settings, read from the environment and checked before anything starts (contract, "Settings")."""
 
 import ipaddress
 import os
 import re
 import ssl
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
-from urllib.parse import urlsplit
+from typing import Annotated, Any, Final, Literal, Self, get_args
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from aiokafka.helpers import create_ssl_context
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SecretStr,
+    StrictBool,
+    StrictInt,
+    ValidationError,
+    model_validator,
+)
 
+from streams.redaction import keep_out_of_logs
 from topics.catalogue import Timestamps, with_namespace
 
 Clock = Literal["wall", "log"]
@@ -24,67 +37,259 @@ LOCAL_BOOTSTRAP_SERVERS: Final = "127.0.0.1:9092"
 """The broker that `make` starts."""
 
 _KAFKA_PORT: Final = 9092
-_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-_SECURITY_PREFIXES: Final = ("KAFKA_SASL_", "KAFKA_SSL_")
-_SASL_VARIABLES: Final = ("KAFKA_SASL_MECHANISM", "KAFKA_SASL_USERNAME", "KAFKA_SASL_PASSWORD")
-_SSL_VARIABLES: Final = (
-    "KAFKA_SSL_CAFILE",
-    "KAFKA_SSL_CERTFILE",
-    "KAFKA_SSL_KEYFILE",
-    "KAFKA_SSL_PASSWORD",
-    "KAFKA_SSL_CHECK_HOSTNAME",
-)
-_SECURITY_VARIABLES: Final = ("KAFKA_SECURITY_PROTOCOL", *_SASL_VARIABLES, *_SSL_VARIABLES)
+_HOURS_A_DAY: Final = 24
+_USERNAME: Final = "KAFKA_SASL_USERNAME"
+_PASSWORD: Final = "KAFKA_SASL_PASSWORD"  # noqa: S105 - a variable's name
+_TOKEN_LENGTHS: Final = range(16, 1_025)
+_HOST: Final = r"[A-Za-z0-9._:%-]+"
 _BOOLEANS: Final = {"1": True, "true": True, "0": False, "false": False}
+_Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+_Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 
-Word = TypeVar("Word", bound=str)
 
+class SettingError(Exception):
+    """A setting that the worker can't run with: one line that names the variable, the problem and the fix."""
 
-class SettingError(ValueError):
-    """A setting that the worker can't run with: one line that names the variable and the mend."""
-
-    def __init__(self, variable: str, problem: str, mend: str) -> None:
-        super().__init__(" ".join(f"{variable} {problem}; {mend}".split()))
+    def __init__(self, variable: str, problem: str, fix: str) -> None:
+        super().__init__(" ".join(f"{variable} {problem}; {fix}".split()))
         self.variable = variable
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaSecurity:
-    """How clients prove themselves to the cluster."""
-
-    protocol: str = "PLAINTEXT"
-    sasl_mechanism: str = "PLAIN"
-    sasl_username: str | None = None
-    sasl_password: str | None = field(default=None, repr=False)
-    ssl_context: ssl.SSLContext | None = None
+# What a validator raises is the message's problem, so one of a secret must not quote it. The fix stands with the field.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+def _server(text: str) -> str:
+    """`host`, `host:port` or `[v6]:port`, lower case, the port filled in, so that two of them compare."""
+    parts = _split(f"//{text}")
+    if parts is None or parts.netloc != text or "@" in text or not re.fullmatch(_HOST, parts.hostname or ""):
+        raise ValueError(f"has {text!r}")
+    return f"{f'[{parts.hostname}]' if '[' in text else parts.hostname}:{parts.port or _KAFKA_PORT}"
+
+
+def _servers(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    return tuple(dict.fromkeys(_server(server.strip()) for server in value.split(",")))
+
+
+def _token(secret: SecretStr) -> SecretStr:
+    if len(secret) not in _TOKEN_LENGTHS:
+        raise ValueError(f"has {len(secret)} characters")
+    if not re.fullmatch(r"[!-~]+", secret.get_secret_value()):
+        raise ValueError("can't be written in an HTTP header")
+    return secret
+
+
+def _redis_url(secret: SecretStr) -> SecretStr:
+    parts = _split(secret.get_secret_value())
+    if parts is None or not (
+        (parts.scheme in {"redis", "rediss"} and parts.hostname) or (parts.scheme == "unix" and parts.path)
+    ):
+        raise ValueError("is not a Redis URL")
+    return secret
+
+
+def _http_url(text: str) -> str:
+    parts = _split(text)
+    if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
+        raise ValueError(f"is {text!r}")
+    return text.rstrip("/")
+
+
+def _split(url: str) -> SplitResult | None:
+    """Return the URL's parts; None where it has white space, or a port that is not a number or too great."""
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018 - raises
+    except ValueError:
+        return None
+    return None if re.search(r"\s", url) else parts
+
+
+def _folder(path: Path) -> Path:
+    path = path.expanduser()
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"is {str(path)!r}, which is not a folder")
+    return path
+
+
+def _file(text: str) -> str:
+    if not Path(text).is_file():
+        raise ValueError(f"is {text!r}, where there is no file")
+    return text
+
+
+Boolean = Annotated[StrictBool, BeforeValidator(lambda value: _BOOLEANS.get(str(value).lower(), value))]
+Integer = Annotated[
+    StrictInt, BeforeValidator(lambda value: int(value) if re.fullmatch(r"[0-9]{1,9}", str(value)) else value)
+]
+Server = Annotated[str, AfterValidator(_server)]
+Servers = Annotated[tuple[str, ...], BeforeValidator(_servers)]
+PemFile = Annotated[str, AfterValidator(_file)]
+
+
+def _variable(name: str, fix: str, default: Any = None, **constraints: Any) -> Any:
+    """Declare a setting: its environment variable, the fix that the message for a bad value gives, its default."""
+    return Field(default, validation_alias=name, description=fix, **constraints)
+
+
+def _switch(name: str, *, default: bool = False) -> Any:
+    return _variable(name, "set it to 1, 0, true or false", default)
+
+
+def _number(name: str, default: int, low: int, high: int) -> Any:
+    return _variable(name, f"set it to a whole number from {low} to {high}", default, ge=low, le=high)
+
+
+def _choice(name: str, choices: Any) -> Any:
+    """Declare one of several words, the first of which is the default."""
+    return _variable(name, f"set it to {_either(get_args(choices))}", get_args(choices)[0])
+
+
+def _either(words: Any) -> str:
+    *first, last = words
+    return f"{', '.join(first)} or {last}" if first else str(last)
+
+
+class _Variables(BaseModel):
+    """Settings of which each stands in one environment variable. An empty one is unset."""
+
+    model_config = ConfigDict(frozen=True, validate_by_name=True, validate_by_alias=True)
+
+    @classmethod
+    def read(cls, environ: Mapping[str, str], **values: Any) -> Self:
+        """Read the variables that `environ` has; `values` are settings of no variable. Raises `SettingError`."""
+        return cls._checked({name: text.strip() for name, text in environ.items() if text.strip()} | values)
+
+    def having(self, **values: Any) -> Self:
+        """Return the same settings but for `values`, given by field. Raises `SettingError`."""
+        return self._checked(dict(self) | values, by_name=True)
+
+    @classmethod
+    def _checked(cls, values: Mapping[str, Any], *, by_name: bool = False) -> Self:
+        try:
+            return cls.model_validate(values, by_name=by_name, by_alias=not by_name)
+        except ValidationError as error:
+            first = error.errors()[0]
+            wrong = first["loc"][0]
+        field = next(one for name, one in cls.model_fields.items() if wrong in {name, one.validation_alias})
+        problem = first.get("ctx", {}).get("error", f"is {first['input']!r}")
+        raise SettingError(str(field.validation_alias), str(problem), str(field.description))
+
+
+class KafkaSecurity(_Variables):
+    """How clients prove themselves to the cluster: `KAFKA_SECURITY_PROTOCOL`, `KAFKA_SASL_*`, `KAFKA_SSL_*`."""
+
+    protocol: _Protocol = _choice("KAFKA_SECURITY_PROTOCOL", _Protocol)
+    sasl_mechanism: _Mechanism = _choice("KAFKA_SASL_MECHANISM", _Mechanism)
+    sasl_username: str | None = _variable(_USERNAME, "set it")
+    sasl_password: SecretStr | None = _variable(_PASSWORD, "set it")
+    ssl_cafile: PemFile | None = _variable("KAFKA_SSL_CAFILE", "name a PEM file that this user can read")
+    ssl_certfile: PemFile | None = _variable("KAFKA_SSL_CERTFILE", "name a PEM file that this user can read")
+    ssl_keyfile: PemFile | None = _variable("KAFKA_SSL_KEYFILE", "name a PEM file that this user can read")
+    ssl_password: SecretStr = _variable("KAFKA_SSL_PASSWORD", "set it", SecretStr(""))
+    ssl_check_hostname: Boolean = _switch("KAFKA_SSL_CHECK_HOSTNAME", default=True)
+    _ssl_context: ssl.SSLContext | None = PrivateAttr(None)
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str]) -> Self:
+        """Read and check the variables; one that looks like theirs and is none of them is wrong, too."""
+        known = [str(field.validation_alias) for field in cls.model_fields.values()]
+        for name in sorted(environ):
+            if name.startswith(("KAFKA_SASL_", "KAFKA_SSL_")) and name not in known and environ[name].strip():
+                raise SettingError(name, "is unknown", f"unset it, or use {_either(known)}")
+        return cls.read(environ)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for name, field in type(self).model_fields.items():
+            part = name.partition("_")[0].upper()
+            if name in self.model_fields_set and part in {"SASL", "SSL"} and part not in self.protocol.split("_"):
+                # A password or certificate that would silently not be used is a mistake somewhere.
+                fitting = [protocol for protocol in get_args(_Protocol) if part in protocol.split("_")]
+                raise SettingError(
+                    str(field.validation_alias),
+                    f"is set while KAFKA_SECURITY_PROTOCOL is {self.protocol}",
+                    f"set KAFKA_SECURITY_PROTOCOL to {_either(fitting)}, or unset it",
+                )
+        if self.protocol.startswith("SASL_"):
+            for variable, value in ((_USERNAME, self.sasl_username), (_PASSWORD, self.sasl_password)):
+                if value is None:
+                    raise SettingError(variable, f"is unset while KAFKA_SECURITY_PROTOCOL is {self.protocol}", "set it")
+        if self.protocol.endswith("SSL"):
+            self._ssl_context = self._make_ssl_context()
+        return self
+
+    @property
+    def ssl_context(self) -> ssl.SSLContext | None:
+        """What encrypts the connections; None where nothing does."""
+        return self._ssl_context
+
+    def _make_ssl_context(self) -> ssl.SSLContext:
+        if self.ssl_keyfile is not None and self.ssl_certfile is None:
+            raise SettingError("KAFKA_SSL_KEYFILE", "is set without KAFKA_SSL_CERTFILE", "set both, or unset it")
+        try:
+            context: ssl.SSLContext = create_ssl_context(cafile=self.ssl_cafile)
+            if self.ssl_certfile is not None:
+                # Without a password, OpenSSL would ask for one on the terminal, and the worker would wait for ever.
+                context.load_cert_chain(self.ssl_certfile, self.ssl_keyfile, self.ssl_password.get_secret_value())
+        except (OSError, ValueError) as error:
+            raise SettingError(
+                "KAFKA_SSL_CAFILE" if self.ssl_certfile is None else "KAFKA_SSL_CERTFILE",
+                f"can't be used ({error})",
+                "check that the PEM files fit one another, and KAFKA_SSL_PASSWORD",
+            ) from error
+        context.check_hostname = self.ssl_check_hostname
+        return context
+
+
+class Settings(_Variables):
     """Everything that the environment decides. Read it once with `from_env`; it never changes afterwards."""
 
-    bootstrap_servers: tuple[str, ...] = (LOCAL_BOOTSTRAP_SERVERS,)
-    croesus_host: str | None = None
-    billing_enabled: bool = False
-    billing_dry_run: bool = False
-    redis_url: str | None = field(default=None, repr=False)
-    namespace: str | None = None
-    partitions: int = 8
-    replication: int = 1
-    currency: str = "JPY"
-    timestamps: Timestamps = "broker"
-    clock: Clock = "wall"
-    commit_interval_ms: int = 100
-    retention_h: int = 168
-    http_host: str = "127.0.0.1"
-    http_port: int = 6066
-    http_token: str | None = field(default=None, repr=False)
-    given_advertised_url: str | None = None
-    given_data_dir: Path | None = None
+    bootstrap_servers: Servers = _variable(
+        "KAFKA_BOOTSTRAP_SERVERS", "write host:port, as in 127.0.0.1:9092", (LOCAL_BOOTSTRAP_SERVERS,)
+    )
+    croesus_host: Server | None = _variable("CROESUS_HOST", "write host:port, as in 127.0.0.1:9092")
+    billing_enabled: Boolean = _switch("DEDICATED_BILLING_ENABLED")
+    billing_dry_run: Boolean = _switch("DEDICATED_BILLING_DRY_RUN")
+    redis_url: Annotated[SecretStr, AfterValidator(_redis_url)] | None = _variable(
+        "REDIS_URL", "write it as redis://127.0.0.1:6379/0, or unset it"
+    )
+    namespace: str | None = _variable(
+        "OBOL_NAMESPACE",
+        "use letters, digits, '.', '_' and '-', a letter or digit first, at most 100",
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\z",
+    )
+    partitions: Integer = _number("OBOL_PARTITIONS", 8, 1, 1_000)
+    replication: Integer = _number("OBOL_REPLICATION", 1, 1, 100)
+    currency: str = _variable("OBOL_CURRENCY", "set it to an ISO 4217 code, as JPY", "JPY", pattern=r"^[A-Z]{3}\z")
+    timestamps: Timestamps = _choice("OBOL_TIMESTAMPS", Timestamps)
+    clock: Clock = _choice("OBOL_CLOCK", Clock)
+    commit_interval_ms: Integer = _number("OBOL_COMMIT_INTERVAL_MS", 100, 1, 10_000)
+    retention_h: Integer = _number("OBOL_RETENTION_H", 168, 1, 87_600)
+    id_retention_d: Integer = _number("OBOL_ID_RETENTION_D", 400, 1, 36_500)
+    http_host: str = _variable(
+        "OBOL_HTTP_HOST",
+        "set it to a host name or an IP address without port or brackets",
+        "127.0.0.1",
+        pattern=rf"^{_HOST}\z",
+    )
+    http_port: Integer = _number("OBOL_HTTP_PORT", 6066, 1, 65_535)
+    http_token: Annotated[SecretStr, AfterValidator(_token)] | None = _variable(
+        "OBOL_HTTP_TOKEN",
+        f"use {_TOKEN_LENGTHS[0]} to {_TOKEN_LENGTHS[-1]} printable ASCII characters without spaces",
+    )
+    http_forward_insecure: Boolean = _switch("OBOL_HTTP_FORWARD_INSECURE")
+    given_advertised_url: Annotated[str, AfterValidator(_http_url)] | None = _variable(
+        "OBOL_ADVERTISED_URL", "write it as http://host:port, as other workers reach this one"
+    )
+    given_data_dir: Annotated[Path, AfterValidator(_folder)] | None = _variable(
+        "OBOL_DATA_DIR", "name a folder that this worker may write to"
+    )
     security: KafkaSecurity = KafkaSecurity()
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _check(self) -> Self:
         """Refuse what only the settings together can be wrong about."""
         if self.billing_enabled and self.croesus_host is None:
             raise SettingError(
@@ -98,58 +303,43 @@ class Settings:
                 f"is {self.croesus_host}, which is not in KAFKA_BOOTSTRAP_SERVERS ({','.join(self.bootstrap_servers)})",
                 "name the same cluster in both: one transaction can't span two clusters",
             )
-        if self.http_token is None and not _is_loopback(self.http_host):
+        if self.id_retention_d * _HOURS_A_DAY < self.retention_h:
+            raise SettingError(
+                "OBOL_ID_RETENTION_D",
+                f"is {self.id_retention_d} days, which is shorter than OBOL_RETENTION_H ({self.retention_h} hours)",
+                f"set it to at least {-(-self.retention_h // _HOURS_A_DAY)}",
+            )
+        if self.http_token is None and not is_loopback(self.http_host):
             raise SettingError(
                 "OBOL_HTTP_TOKEN",
                 f"is unset while the web views listen on {self.http_host}, which is not a loopback address",
                 "set a token, or OBOL_HTTP_HOST to 127.0.0.1",
             )
+        return self
 
     @classmethod
-    def from_env(cls, environ: Mapping[str, str]) -> "Settings":
-        """Read and judge the contract's variables; an empty one is unset. Raises `SettingError`."""
-        env = _Environment(environ)
-        servers = env.get(
-            "KAFKA_BOOTSTRAP_SERVERS", _servers, _servers("KAFKA_BOOTSTRAP_SERVERS", LOCAL_BOOTSTRAP_SERVERS)
-        )
-        return cls(
-            bootstrap_servers=servers,
-            croesus_host=env.get("CROESUS_HOST", _server, None),
-            billing_enabled=env.get("DEDICATED_BILLING_ENABLED", _boolean, False),
-            billing_dry_run=env.get("DEDICATED_BILLING_DRY_RUN", _boolean, False),
-            redis_url=env.get("REDIS_URL", _redis_url, None),
-            namespace=env.get("OBOL_NAMESPACE", _namespace, None),
-            partitions=env.get("OBOL_PARTITIONS", _integer(1, 1_000), 8),
-            replication=env.get("OBOL_REPLICATION", _integer(1, 100), 1),
-            currency=env.get("OBOL_CURRENCY", _currency, "JPY"),
-            timestamps=env.get("OBOL_TIMESTAMPS", _one_of("broker", "producer"), "broker"),
-            clock=env.get("OBOL_CLOCK", _one_of("wall", "log"), "wall"),
-            commit_interval_ms=env.get("OBOL_COMMIT_INTERVAL_MS", _integer(1, 10_000), 100),
-            retention_h=env.get("OBOL_RETENTION_H", _integer(1, 87_600), 168),
-            http_host=env.get("OBOL_HTTP_HOST", _host, "127.0.0.1"),
-            http_port=env.get("OBOL_HTTP_PORT", _integer(1, 65_535), 6066),
-            http_token=env.get("OBOL_HTTP_TOKEN", _token, None),
-            given_advertised_url=env.get("OBOL_ADVERTISED_URL", _http_url, None),
-            given_data_dir=env.get("OBOL_DATA_DIR", _data_dir, None),
-            security=_security(env),
-        )
+    def from_env(cls, environ: Mapping[str, str]) -> Self:
+        """Read and check the contract's variables; an empty one is unset. Raises `SettingError`."""
+        return cls.read(environ, security=KafkaSecurity.from_env(environ))
 
     @classmethod
-    def load_or_exit(cls, environ: Mapping[str, str] = os.environ) -> "Settings":
-        """`from_env`, for a process that starts: a wrong setting ends it with code 2 and its one line on stderr."""
+    def load_or_exit(cls, environ: Mapping[str, str] = os.environ) -> Self:
+        """`from_env`, for a process that starts: a wrong setting ends it with code 2 and its one line on stderr.
+
+        From then on the process keeps the secrets among them out of its logs.
+        """
         try:
-            return cls.from_env(environ)
+            settings = cls.from_env(environ)
         except SettingError as error:
             print(error, file=sys.stderr)  # noqa: T201 - there is no log yet, and one line is the promise
             sys.exit(EXIT_WRONG_SETTING)
+        keep_out_of_logs(settings.secrets)
+        return settings
 
-    def with_web(self, host: str | None = None, port: int | None = None) -> "Settings":
+    def with_web(self, host: str | None = None, port: int | None = None) -> Self:
         """Let Faust's `--web-bind` and `--web-port` win, where they are given. Raises `SettingError`."""
-        return replace(
-            self,
-            http_host=self.http_host if host is None else _host("OBOL_HTTP_HOST", host),
-            http_port=self.http_port if port is None else _integer(1, 65_535)("OBOL_HTTP_PORT", str(port)),
-        )
+        given = {name: value for name, value in (("http_host", host), ("http_port", port)) if value is not None}
+        return self.having(**given)
 
     @property
     def app_id(self) -> str:
@@ -173,6 +363,15 @@ class Settings:
         """The worker's own folder: by default one for each port, all under one ignored folder."""
         return self.given_data_dir or Path(".obol") / f"worker-{self.http_port}"
 
+    @property
+    def secrets(self) -> list[str]:
+        """What no log may show: passwords, the token; the password of a URL as it is there, and decoded."""
+        given = (self.http_token, self.security.sasl_password, self.security.ssl_password)
+        found = [secret.get_secret_value() for secret in given if secret is not None]
+        if self.redis_url is not None and (password := urlsplit(self.redis_url.get_secret_value()).password):
+            found += [password, unquote(password)]
+        return found
+
     def kafka_client_options(self) -> dict[str, Any]:
         """Keyword arguments for any of aiokafka's clients: how to reach the cluster and prove oneself to it."""
         options: dict[str, Any] = {
@@ -181,217 +380,18 @@ class Settings:
         }
         if self.security.ssl_context is not None:
             options["ssl_context"] = self.security.ssl_context
-        if self.security.protocol.startswith("SASL_"):
+        if self.security.sasl_password is not None:
             options["sasl_mechanism"] = self.security.sasl_mechanism
             options["sasl_plain_username"] = self.security.sasl_username
-            options["sasl_plain_password"] = self.security.sasl_password
+            options["sasl_plain_password"] = self.security.sasl_password.get_secret_value()
         return options
 
 
-Value = TypeVar("Value")
-Default = TypeVar("Default")
-
-
-class _Environment:
-    """Variables read one at a time, each by a function that returns its value or raises `SettingError`."""
-
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self._set = {name: text.strip() for name, text in environ.items() if text.strip()}
-
-    def __contains__(self, variable: str) -> bool:
-        return variable in self._set
-
-    def get(self, variable: str, read: Callable[[str, str], Value], default: Default) -> Value | Default:
-        text = self._set.get(variable)
-        return default if text is None else read(variable, text)
-
-    def starting_with(self, *prefixes: str) -> list[str]:
-        return sorted(name for name in self._set if name.startswith(prefixes))
-
-
-def _boolean(variable: str, text: str) -> bool:
-    value = _BOOLEANS.get(text.lower())
-    if value is None:
-        raise SettingError(variable, f"is {text!r}", "set it to 1, 0, true or false")
-    return value
-
-
-def _integer(low: int, high: int) -> Callable[[str, str], int]:
-    def read(variable: str, text: str) -> int:
-        if not re.fullmatch(r"[0-9]{1,9}", text) or not low <= int(text) <= high:
-            raise SettingError(variable, f"is {text!r}", f"set it to a whole number from {low} to {high}")
-        return int(text)
-
-    return read
-
-
-def _one_of(*words: Word) -> Callable[[str, str], Word]:
-    def read(variable: str, text: str) -> Word:
-        if text not in words:
-            raise SettingError(variable, f"is {text!r}", f"set it to {_either(words)}")
-        return text
-
-    return read
-
-
-def _server(variable: str, text: str) -> str:
-    """`host`, `host:port` or `[v6]:port`, lower case, the port filled in, so that two of them compare."""
-    try:
-        parts = urlsplit(f"//{text}")
-        host, port = parts.hostname, parts.port or _KAFKA_PORT
-    except ValueError:
-        host, port, parts = None, 0, None
-    if (
-        host is None
-        or parts is None
-        or parts.netloc != text
-        or "@" in text
-        or not re.fullmatch(r"[A-Za-z0-9._:%-]+", host)
-    ):
-        raise SettingError(variable, f"has {text!r}", "write host:port, as in 127.0.0.1:9092")
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _servers(variable: str, text: str) -> tuple[str, ...]:
-    servers = (part.strip() for part in text.split(","))
-    return tuple(dict.fromkeys(_server(variable, server) for server in servers))
-
-
-def _host(variable: str, text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9._:%-]+", text):
-        raise SettingError(variable, f"is {text!r}", "set it to a host name or an IP address without port or brackets")
-    return text.lower()
-
-
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether `host` is this machine, reached without a network."""
     if host == "localhost":
         return True
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _token(variable: str, text: str) -> str:
-    if not re.fullmatch(r"[!-~]+", text):
-        raise SettingError(variable, "can't stand in an HTTP header", "use printable ASCII without spaces")
-    return text
-
-
-def _redis_url(variable: str, text: str) -> str:
-    parts = _split_url(text)
-    if parts is None or not (
-        (parts.scheme in {"redis", "rediss"} and parts.hostname) or (parts.scheme == "unix" and parts.path)
-    ):
-        raise SettingError(variable, "is no Redis URL", "write it as redis://127.0.0.1:6379/0, or unset it")
-    return text
-
-
-def _http_url(variable: str, text: str) -> str:
-    parts = _split_url(text)
-    if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
-        raise SettingError(variable, f"is {text!r}", "write it as http://host:port, as other workers reach this one")
-    return text.rstrip("/")
-
-
-def _split_url(text: str) -> Any:
-    try:
-        parts = urlsplit(text)
-        parts.port  # noqa: B018 - raises for a port that is no number, or too great
-    except ValueError:
-        return None
-    return None if re.search(r"\s", text) else parts
-
-
-def _namespace(variable: str, text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", text):
-        raise SettingError(
-            variable, f"is {text!r}", "use letters, digits, '.', '_' and '-', a letter or digit first, at most 100"
-        )
-    return text
-
-
-def _currency(variable: str, text: str) -> str:
-    if not re.fullmatch(r"[A-Z]{3}", text):
-        raise SettingError(variable, f"is {text!r}", "set it to an ISO 4217 code, as JPY")
-    return text
-
-
-def _data_dir(variable: str, text: str) -> Path:
-    path = Path(text).expanduser()
-    if path.exists() and not path.is_dir():
-        raise SettingError(
-            variable, f"is {text!r}, which is not a folder", "name a folder that this worker may write to"
-        )
-    return path
-
-
-def _secret(_: str, text: str) -> str:
-    return text
-
-
-def _file(variable: str, text: str) -> str:
-    if not Path(text).is_file():
-        raise SettingError(variable, f"is {text!r}, where there is no file", "name a PEM file that this user can read")
-    return text
-
-
-def _security(env: _Environment) -> KafkaSecurity:
-    for variable in env.starting_with(*_SECURITY_PREFIXES):
-        if variable not in _SECURITY_VARIABLES:
-            raise SettingError(variable, "is unknown", f"unset it, or use {_either(_SECURITY_VARIABLES)}")
-    protocol = env.get("KAFKA_SECURITY_PROTOCOL", _one_of(*_PROTOCOLS), "PLAINTEXT")
-    _refuse_unused(env, protocol, "SASL", _SASL_VARIABLES)
-    _refuse_unused(env, protocol, "SSL", _SSL_VARIABLES)
-    username = env.get("KAFKA_SASL_USERNAME", _secret, None)
-    password = env.get("KAFKA_SASL_PASSWORD", _secret, None)
-    if protocol.startswith("SASL_"):
-        for variable, value in (("KAFKA_SASL_USERNAME", username), ("KAFKA_SASL_PASSWORD", password)):
-            if value is None:
-                raise SettingError(variable, f"is unset while KAFKA_SECURITY_PROTOCOL is {protocol}", "set it")
-    return KafkaSecurity(
-        protocol=protocol,
-        sasl_mechanism=env.get("KAFKA_SASL_MECHANISM", _one_of(*_MECHANISMS), "PLAIN"),
-        sasl_username=username,
-        sasl_password=password,
-        ssl_context=_ssl_context(env) if protocol.endswith("SSL") else None,
-    )
-
-
-def _refuse_unused(env: _Environment, protocol: str, part: str, variables: tuple[str, ...]) -> None:
-    """Refuse a password or certificate that would silently not be used: it is a mistake somewhere."""
-    if part in protocol.split("_"):
-        return
-    for variable in variables:
-        if variable in env:
-            fitting = [name for name in _PROTOCOLS if part in name.split("_")]
-            raise SettingError(
-                variable,
-                f"is set while KAFKA_SECURITY_PROTOCOL is {protocol}",
-                f"set KAFKA_SECURITY_PROTOCOL to {_either(fitting)}, or unset it",
-            )
-
-
-def _ssl_context(env: _Environment) -> ssl.SSLContext:
-    cafile = env.get("KAFKA_SSL_CAFILE", _file, None)
-    certfile = env.get("KAFKA_SSL_CERTFILE", _file, None)
-    keyfile = env.get("KAFKA_SSL_KEYFILE", _file, None)
-    if keyfile is not None and certfile is None:
-        raise SettingError("KAFKA_SSL_KEYFILE", "is set without KAFKA_SSL_CERTFILE", "set both, or unset it")
-    try:
-        # A key that needs a password would else be asked for on the terminal, and the worker would wait for ever.
-        context: ssl.SSLContext = create_ssl_context(cafile=cafile)
-        if certfile is not None:
-            context.load_cert_chain(certfile, keyfile, env.get("KAFKA_SSL_PASSWORD", _secret, ""))
-    except (OSError, ValueError) as error:
-        variable = "KAFKA_SSL_CERTFILE" if certfile is not None else "KAFKA_SSL_CAFILE"
-        raise SettingError(
-            variable, f"can't be used ({error})", "check that the PEM files fit one another, and KAFKA_SSL_PASSWORD"
-        ) from error
-    context.check_hostname = env.get("KAFKA_SSL_CHECK_HOSTNAME", _boolean, True)
-    return context
-
-
-def _either(words: Any) -> str:
-    *first, last = words
-    return f"{', '.join(first)} or {last}" if first else str(last)

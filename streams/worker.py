@@ -94,6 +94,8 @@ class App(faust.App):
         summaries = Summaries(engine, censuses)
         self.read_model = read_model = follow(engine, settings, summaries)
         metrics = Metrics(engine, censuses, None if read_model is None else read_model.age_s)
+        if read_model is not None:
+            read_model.on_malformed = metrics.redis_malformed.inc
 
         def committed(shard: Shard, commit: Commit, seconds: float) -> None:
             rows = sum(map(len, commit.rows.values()))

@@ -99,7 +99,7 @@ class Engine:
             prices=self.prices,
             switches=self.switches,
             retention_ms=self.settings.retention_h * HOUR_MS,
-            id_retention_ms=getattr(self.settings, "id_retention_d", 400) * DAY_MS,
+            id_retention_ms=self.settings.id_retention_d * DAY_MS,
             stall_timeout_s=STALL_TIMEOUT_S[self.settings.clock],
         )
 

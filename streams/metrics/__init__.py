@@ -9,7 +9,7 @@ from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Gauge, Histogram, Info, ProcessCollector
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 
 from streams.metrics.census import Census, Censuses
@@ -69,6 +69,11 @@ class Metrics:
             self._redis_age = Gauge(
                 "obol_redis_age_seconds",
                 "Age of the Redis read model; NaN while it can't be reached.",
+                registry=self.registry,
+            )
+            self.redis_malformed = Counter(
+                "obol_redis_malformed",
+                "Lookups that found a malformed Redis read model; the partition owners were asked instead.",
                 registry=self.registry,
             )
 

@@ -1,11 +1,12 @@
-"""Why a charge exists, or why a minute was not charged (rules B1 to B12). Pure but for what `lookup.py` adds."""
+"""Why a charge exists, or why a minute was not charged (rules B1 to B12). Pure; `lookup.py` finds the records."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.times import parse_rfc3339, rfc3339
+from schemas.base import Json
+from schemas.times import parse_rfc3339
 from streams.billing.minutes import floor_minute
 from streams.billing.usage import usage_id
 from streams.billing.windows import Held, Window, horizon
@@ -16,9 +17,8 @@ from streams.rules.charging import held
 from streams.rules.rows import Instance, Replica
 from streams.rules.store import OrgRows
 from streams.web import shapes
-from streams.web.shapes import View
-
-Json = dict[str, Any]
+from streams.web.shapes import Valuation
+from streams.web.times import time_or_null, time_text
 
 _PARTS = "|".join(meter.id_part for meter in METERS.values() if meter.id_part)
 _SHAPE = re.compile(
@@ -34,17 +34,17 @@ _HELD_WORDS = {
     Held.UNPRICED: "its profile {profile} has no price; once it has one, this time is billed (B9)",
     Held.BILLING_OFF: "DEDICATED_BILLING_ENABLED is off; once it is on, this time is billed (B20)",
     Held.DRY_RUN: "DEDICATED_BILLING_DRY_RUN is on; once it is off, this time is billed (B21)",
-    Held.NO_HEARTBEAT: "no heartbeat since {beat}; billed once they return, forgiven if the replica ends (B7)",
+    Held.NO_HEARTBEAT: "no heartbeat since {heartbeat}; billed once they return, forgiven if the replica ends (B7)",
 }
 
 
-class NoUsageId(ValueError):
-    """The text is no usage id; the message says what one looks like."""
+class NotAUsageId(ValueError):
+    """The text is not a usage id; the message describes one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What a usage id names: a meter of a replica or an instance, and a time on it."""
+class UsageId:
+    """A usage id: a meter of a replica or an instance, and the start of an interval."""
 
     owner_id: str
     meter: Meter[Any]
@@ -53,7 +53,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The time that is asked about, in its window; `reason` None: it was charged, by the event `event_id`."""
+    """The minute asked for, in its window. `reason` None: it was charged, by the event `event_id`."""
 
     window: Window | None
     start_ms: int
@@ -64,46 +64,46 @@ class Piece:
     event_id: str | None = None
 
 
-def read_usage_id(text: str) -> Asked:
-    """Take a usage id apart. Raises `NoUsageId`."""
+def read_usage_id(text: str) -> UsageId:
+    """Parse a usage id. Raises `NotAUsageId`."""
     found = _SHAPE.fullmatch(text)
     try:
         start_ms = parse_rfc3339(found["start"]) if found else None
     except ValueError:
         start_ms = None
     if found is None or start_ms is None:
-        raise NoUsageId(
+        raise NotAUsageId(
             "a usage id is <replica_id>:<interval_start>, <instance_id>:gpu:<interval_start> or "
             "<instance_id>:disk:<interval_start>, its time like 2026-11-29T12:00:00.000Z"
         )
-    return Asked(found["owner"], _METERS[found["part"]], start_ms)
+    return UsageId(found["owner"], _METERS[found["part"]], start_ms)
 
 
-def owner_of(rows: OrgRows, asked: Asked) -> Replica | Instance | None:
-    """Whose meter it is; None where the org has no such replica or instance."""
+def owner_of(org: OrgRows, asked: UsageId) -> Replica | Instance | None:
+    """Return whose meter it is; None where the org has no such replica or instance."""
     if asked.meter.owner == "replica":
-        return rows.replicas.get(asked.owner_id)
-    return rows.instances.get(asked.owner_id)
+        return org.replicas.get(asked.owner_id)
+    return org.instances.get(asked.owner_id)
 
 
-def judge(view: View, rows: OrgRows, owner: Replica | Instance, asked: Asked) -> Piece:
-    """The piece of a window that holds the time asked about, and what became of it."""
-    found = [one for one in rows.windows_of(owner) if one.meter == asked.meter.name]
+def evaluate(valuation: Valuation, org: OrgRows, owner: Replica | Instance, asked: UsageId) -> Piece:
+    """Return the part of a window that contains the time asked for, and what became of it."""
+    found = [one for one in org.windows_of(owner) if one.meter == asked.meter.name]
     for window in found:
         end = None if window.ended_at is None else max(window.ended_at, window.billed_until)
         if window.opened_at <= asked.start_ms and (end is None or asked.start_ms < end):
-            return _in_window(view, window, asked)
-    return _outside(view, rows, owner, found, asked)
+            return _in_window(valuation, window, asked)
+    return _outside(valuation, org, owner, found, asked)
 
 
-def _in_window(view: View, window: Window, asked: Asked) -> Piece:
+def _in_window(valuation: Valuation, window: Window, asked: UsageId) -> Piece:
     start = max(window.opened_at, floor_minute(asked.start_ms))
     end = floor_minute(asked.start_ms) + MINUTE_MS
     billed_to = _billed_to(window)
     if asked.start_ms < billed_to:
         end = min(end, billed_to)
         name = usage_id(window.meter, window.owner_id, start)
-        detail = f"Charged: {rfc3339(start)} to {rfc3339(end)} of window {window.window_id}; {_bound(window, end)}."
+        detail = f"Charged: {time_text(start)} to {time_text(end)} of window {window.window_id}; {_bound(window, end)}."
         return Piece(window, start, end, None, detail, event_id=name)
     start = max(start, billed_to)
     if window.ended_at is not None:
@@ -112,27 +112,27 @@ def _in_window(view: View, window: Window, asked: Asked) -> Piece:
         if asked.start_ms >= forgiven_from:
             return Piece(window, max(start, forgiven_from), end, "forgiven", _forgiven(window, forgiven_from))
         end = min(end, forgiven_from)
-    reason = held(window, view.prices, view.switches, view.as_of)
-    if reason is not None and asked.start_ms < view.as_of:
+    reason = held(window, valuation.prices, valuation.switches, valuation.as_of)
+    if reason is not None and asked.start_ms < valuation.as_of:
         words = _HELD_WORDS[reason].format(
-            profile=window.profile, beat=shapes.time_or_null(window.last_health_check) or "it opened"
+            profile=window.profile, heartbeat=time_or_null(window.last_health_check) or "it opened"
         )
         if reason is not Held.NO_HEARTBEAT:
             return Piece(window, start, end, "held", f"Held: {words}.", held=reason)
-        if asked.start_ms >= horizon(window, view.as_of):
+        if asked.start_ms >= horizon(window, valuation.as_of):
             return Piece(window, start, end, "paused", f"Paused: {words}.", held=reason)
     return Piece(
         window,
         start,
         end,
         "not_due",
-        f"Not yet charged: window {window.window_id} is billed up to {rfc3339(window.billed_until)}; whole minutes "
+        f"Not yet charged: window {window.window_id} is billed up to {time_text(window.billed_until)}; whole minutes "
         f"follow at the next ticks, 60 of them at a time (B3 to B5).",
     )
 
 
 def _billed_to(window: Window) -> int:
-    """Up to where events were sent: before a done window's watermark, where time was forgiven (B6)."""
+    """Return up to where events were sent: less than a done window's watermark, where time was forgiven (B6)."""
     if not window.done or window.ended_at is None:
         return window.billed_until
     if window.billed_until > window.ended_at:
@@ -141,7 +141,7 @@ def _billed_to(window: Window) -> int:
 
 
 def _bound(window: Window, end: int) -> str:
-    """What put the end where it is."""
+    """Say what determined the end."""
     if end % MINUTE_MS == 0:
         return "it ends with the clock minute (B4)"
     if window.ended_at == end:
@@ -150,23 +150,29 @@ def _bound(window: Window, end: int) -> str:
 
 
 def _forgiven(window: Window, forgiven_from: int) -> str:
-    beat = shapes.time_or_null(window.last_health_check)
+    heartbeat = time_or_null(window.last_health_check)
     return (
-        f"Forgiven: the last heartbeat came at {beat}, so nothing after {rfc3339(forgiven_from)} (90 s later) is "
-        f"charged, although the window ended only at {shapes.time_or_null(window.ended_at)} (B3, B6)."
+        f"Forgiven: the last heartbeat came at {heartbeat}, so nothing after {time_text(forgiven_from)} (90 s later) "
+        f"is charged, although the window ended only at {time_or_null(window.ended_at)} (B3, B6)."
     )
 
 
-def _outside(view: View, rows: OrgRows, owner: Replica | Instance, found: list[Window], asked: Asked) -> Piece:
+def _outside(
+    valuation: Valuation, org: OrgRows, owner: Replica | Instance, found: list[Window], asked: UsageId
+) -> Piece:
     start = floor_minute(asked.start_ms)
     end = start + MINUTE_MS
-    at = rfc3339(asked.start_ms)
-    if isinstance(owner, Replica) and rows.deployments[owner.deployment_id].serving != "dedicated":
+    at = time_text(asked.start_ms)
+    if isinstance(owner, Replica) and org.deployments[owner.deployment_id].serving != "dedicated":
         detail = f"Not charged: {owner.deployment_id} is serverless, and its replicas have no running windows (P8)."
         return Piece(None, start, end, "serverless", detail)
-    if asked.start_ms > view.as_of:
+    if asked.start_ms > valuation.as_of:
         return Piece(
-            None, start, end, "not_due", f"Not yet charged: {at} is later than {rfc3339(view.as_of)}, read so far."
+            None,
+            start,
+            end,
+            "not_due",
+            f"Not yet charged: {at} is after {time_text(valuation.as_of)}, up to which records are applied.",
         )
     name = f"{'replica' if isinstance(owner, Replica) else 'instance'} {asked.owner_id}"
     state = _RUNNING[asked.meter.name]
@@ -174,21 +180,21 @@ def _outside(view: View, rows: OrgRows, owner: Replica | Instance, found: list[W
     after = [window for window in found if window.opened_at > asked.start_ms]
     words = [f"Not charged: {name} was not {state} at {at}"]
     if before:
-        words.append(f"window {before[-1].window_id} had ended at {shapes.time_or_null(before[-1].ended_at)}")
+        words.append(f"window {before[-1].window_id} had ended at {time_or_null(before[-1].ended_at)}")
     if after:
-        words.append(f"window {after[0].window_id} opened at {rfc3339(after[0].opened_at)}")
+        words.append(f"window {after[0].window_id} opened at {time_text(after[0].opened_at)}")
     if not before and not after:
-        words.append(f"it has no window of that meter (it was created at {rfc3339(owner.created_at)})")
+        words.append(f"it has no window of that meter (it was created at {time_text(owner.created_at)})")
     return Piece(None, start, end, "not_running", "; ".join(words) + ".")
 
 
-def explain(view: View, asked_id: str, org_id: str, piece: Piece, currency: str, sent: Json | None) -> Json:
-    """The whole answer. `sent`: the usage event as it stands in Kafka and the record that caused it; None: unknown."""
+def explain(valuation: Valuation, asked_id: str, org_id: str, piece: Piece, currency: str, sent: Json | None) -> Json:
+    """Return the whole response. `sent`: where the usage event and the record that caused it are; None: unknown."""
     window = piece.window
-    priced_at = view.as_of
+    priced_at = valuation.as_of
     if sent is not None and sent["usage"] is not None:
         priced_at = parse_rfc3339(sent["usage"]["timestamp"])
-    told: Json = {
+    found: Json = {
         "usage_id": asked_id,
         "event_id": piece.event_id,
         "org_id": org_id,
@@ -196,8 +202,8 @@ def explain(view: View, asked_id: str, org_id: str, piece: Piece, currency: str,
         "reason": piece.reason,
         "held": None if piece.held is None else piece.held.value,
         "detail": piece.detail,
-        "interval_start": rfc3339(piece.start_ms),
-        "interval_end": rfc3339(piece.end_ms),
+        "interval_start": time_text(piece.start_ms),
+        "interval_end": time_text(piece.end_ms),
         "duration_ms": piece.end_ms - piece.start_ms,
         "window": None,
         "opened_by": None,
@@ -210,15 +216,15 @@ def explain(view: View, asked_id: str, org_id: str, piece: Piece, currency: str,
         "price": None,
     }
     if window is None:
-        return told
-    return told | {
-        "window": shapes.window(view, window),
-        "opened_by": shapes.origin(view, window.opened_by),
-        "closed_by": shapes.origin(view, window.closed_by),
+        return found
+    return found | {
+        "window": shapes.window(valuation, window),
+        "opened_by": shapes.origin(valuation, window.opened_by),
+        "closed_by": shapes.origin(valuation, window.closed_by),
         "last_heartbeat": _heartbeat(window),
         "profile": window.profile,
         "quantity": window.quantity,
-        "price": price(view, window.profile, priced_at, currency),
+        "price": price(valuation, window.profile, priced_at, currency),
     }
 
 
@@ -226,26 +232,26 @@ def _heartbeat(window: Window) -> Json | None:
     if window.last_health_check is None:
         return None
     return {
-        "at": rfc3339(window.last_health_check),
-        "bounds_until": rfc3339(window.last_health_check + HEARTBEAT_GRACE_MS),
+        "at": time_text(window.last_health_check),
+        "bounds_until": time_text(window.last_health_check + HEARTBEAT_GRACE_MS),
     }
 
 
-def price(view: View, profile: str, at_ms: int, currency: str) -> Json | None:
-    """The price that held at `at_ms`, and since when; null where there was none."""
-    record = view.prices.at(profile, at_ms)
+def price(valuation: Valuation, profile: str, at_ms: int, currency: str) -> Json | None:
+    """Return the price at `at_ms`, and since when; null where there was none."""
+    record = valuation.prices.at(profile, at_ms)
     if record is None:
         return None
     return {
         "price": record.price,
         "currency": currency,
         "unit": "per GB per hour" if profile == DISK_PROFILE else "per hour",
-        "since": rfc3339(record.at_ms),
-        "at": rfc3339(at_ms),
+        "since": time_text(record.at_ms),
+        "at": time_text(at_ms),
         "origin": {
             "topic": "croesus.prices",
             "partition": 0,
             "offset": record.offset,
-            "timestamp": rfc3339(record.at_ms),
+            "timestamp": time_text(record.at_ms),
         },
     }

@@ -1,4 +1,4 @@
-"""Who may ask, and what a browser may do with the answer."""
+"""Access control, and what a browser may do with a response."""
 
 import base64
 import binascii
@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from streams.web.answers import Problem
+from streams.web.responses import Problem
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -31,33 +31,34 @@ _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class Guard:
-    """Lets in those who hold the token; without one, those who ask for this machine by its own name.
+    """Admits requests with the token; without a token, requests to one of this worker's own host names.
 
-    The latter keeps a page of another site from reading along through a name of its own that leads here.
+    The latter keeps a page of another site from reading views through a host name that it has let resolve to this
+    machine (DNS rebinding).
     """
 
     def __init__(self, token: str | None) -> None:
         self._token = token.encode() if token else None
 
     def check(self, request: web.Request, own_url: str) -> None:
-        """Raise a `Problem` unless the request may be answered by the worker that is reached at `own_url`."""
+        """Raise a `Problem` unless the worker at `own_url` may respond to the request."""
         if request.method not in _READING:
             raise Problem(
                 HTTPStatus.METHOD_NOT_ALLOWED,
-                f"{request.method} was asked; these views only read: GET or HEAD. Commands go through Kafka.",
+                f"the method is {request.method}; views take GET and HEAD. Commands go through Kafka.",
             )
         if self._token is None:
             _check_host(request.host, own_url)
         elif not hmac.compare_digest(_given_token(request.headers.get("Authorization", "")), self._token):
             raise Problem(
                 HTTPStatus.UNAUTHORIZED,
-                "this worker asks for a token: send Authorization: Bearer <OBOL_HTTP_TOKEN>, "
-                "or in a browser give it as the password (any user name)",
+                "the token is missing or wrong: send Authorization: Bearer <OBOL_HTTP_TOKEN>, "
+                "or enter it in a browser as the password (any user name)",
             )
 
 
 def secure(response: web.StreamResponse) -> None:
-    """Add what keeps an answer from being sniffed, framed, stored or scripted."""
+    """Add the headers that keep a response from being sniffed, framed, stored or scripted."""
     for name, value in SECURITY_HEADERS.items():
         response.headers.setdefault(name, value)
     response.headers["Server"] = "obol"
@@ -77,13 +78,13 @@ def _check_host(host: str, own_url: str) -> None:
     if name not in _LOOPBACK_NAMES and name != urlsplit(own_url).hostname:
         raise Problem(
             HTTPStatus.MISDIRECTED_REQUEST,
-            "without OBOL_HTTP_TOKEN this worker answers only to its own names; "
-            "ask for 127.0.0.1 or the host of OBOL_ADVERTISED_URL, or set a token",
+            "without OBOL_HTTP_TOKEN this worker responds only to its own host names; "
+            "use 127.0.0.1 or the host of OBOL_ADVERTISED_URL, or set a token",
         )
 
 
 def _given_token(authorization: str) -> bytes:
-    """The bearer token, or the password that a browser asked its user for; empty without either."""
+    """Return the bearer token, or the password of basic authentication; empty without either."""
     scheme, _, value = authorization.partition(" ")
     if scheme.lower() == "bearer":
         return value.strip().encode(errors="surrogateescape")

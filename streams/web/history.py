@@ -1,39 +1,37 @@
-"""The changes of state of an entity, from `lifecycle.changes`, kept once they were found: they never change."""
+"""The changes of state of an entity, from `lifecycle.changes`, cached once all are found: they never change."""
 
 import json
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Any
 
+from schemas.base import Json
 from streams.web.lookup import Lookup
 
-Json = dict[str, Any]
-
 _MOST_KEPT = 1_024
-_LOOK_AGAIN_S = 30.0
+_RETRY_S = 30.0
 
 
 @dataclass(slots=True)
 class _Known:
-    """What was found, and when it was looked for last without finding all."""
+    """The changes found, and the time of the last lookup that did not find all."""
 
     changes: list[Json]
-    looked_at_s: float
+    tried_at_s: float
 
 
 class History:
-    """Looks up what happened to an entity; the numbers on the changes say whether all of them were found."""
+    """Looks up an entity's changes of state; they are numbered, so it is known whether all were found."""
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
         self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
 
     async def of(self, partition: int, org_id: str, entity: str, made: int, since_ms: int) -> list[Json]:
-        """All `made` changes of `entity` (`<kind>:<id>`), oldest first; nothing where some can't be found in time."""
+        """Return all `made` changes of `entity` (`<kind>:<id>`), oldest first; none where some are missing."""
         known = self._known.get((org_id, entity))
         now_s = time.monotonic()
-        if known is not None and (len(known.changes) == made or now_s < known.looked_at_s + _LOOK_AGAIN_S):
+        if known is not None and (len(known.changes) == made or now_s < known.tried_at_s + _RETRY_S):
             return known.changes if len(known.changes) == made else []
         found = await self._lookup.changes(partition, entity, org_id, made, since_ms)
         changes = sorted((_read(one.value) for one in found), key=lambda change: change["number"])

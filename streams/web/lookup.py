@@ -1,4 +1,4 @@
-"""Records looked up in Kafka, for those who ask why: bounded in time, read committed, and off every other path."""
+"""Records looked up in Kafka for explanations: bounded in time, `read_committed`, independent of the engine."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -8,16 +8,17 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
-from schemas.times import rfc3339
+from schemas.base import Json
+from streams.web.times import time_text
 from topics.catalogue import CHANGES, CLOCK, USAGE, with_namespace
 
 DEADLINE_S = 3.0
 _POLL_MS = 250
-_TICK_PAUSE_RECORDS = 5_000
+_POLL_RECORDS = 5_000
 
 
 class Found(NamedTuple):
-    """A record as it stands in Kafka; `topic` without namespace."""
+    """A record in Kafka; `topic` without namespace."""
 
     topic: str
     partition: int
@@ -25,13 +26,13 @@ class Found(NamedTuple):
     timestamp: int
     value: bytes
 
-    def told(self) -> dict[str, Any]:
-        """Where it is, as JSON."""
+    def origin(self) -> Json:
+        """Return where it is, as JSON."""
         return {
             "topic": self.topic,
             "partition": self.partition,
             "offset": self.offset,
-            "timestamp": rfc3339(self.timestamp),
+            "timestamp": time_text(self.timestamp),
         }
 
 
@@ -39,33 +40,33 @@ class Lookup(Protocol):
     """Finds single records in the topics of one installation."""
 
     async def usage(self, partition: int, usage_id: str, not_before_ms: int) -> Found | None:
-        """The usage event of that id. None: not found in the time that a page may take."""
+        """Return the usage event of that id; None where it is not found within the deadline."""
 
     async def tick(self, partition: int, at_ms: int) -> Found | None:
-        """The tick with exactly this time."""
+        """Return the tick with exactly this time."""
 
     async def changes(self, partition: int, entity: str, org_id: str, made: int, since_ms: int) -> list[Found]:
-        """The `made` changes of an entity (`<kind>:<id>`), or as many from the first on as were found in time."""
+        """Return the `made` changes of an entity (`<kind>:<id>`), or those of them that were found in time."""
 
 
 class NoLookup:
     """Finds nothing: for a site without a broker."""
 
     async def usage(self, partition: int, usage_id: str, not_before_ms: int) -> Found | None:  # noqa: ARG002 - the protocol's
-        """Nothing."""
+        """Return nothing."""
         return None
 
     async def tick(self, partition: int, at_ms: int) -> Found | None:  # noqa: ARG002 - the protocol's
-        """Nothing."""
+        """Return nothing."""
         return None
 
     async def changes(self, partition: int, entity: str, org_id: str, made: int, since_ms: int) -> list[Found]:  # noqa: ARG002 - the protocol's
-        """Nothing."""
+        """Return nothing."""
         return []
 
 
 class KafkaLookup:
-    """Looks with a consumer of its own, in no group, for each question: these are asked by people, one at a time.
+    """Uses a consumer of its own, in no group, for each lookup: they are rare, as a person asks for each.
 
     `client_options` are the address and security that an `AIOKafkaConsumer` takes.
     """
@@ -76,23 +77,23 @@ class KafkaLookup:
         self._options = dict(client_options)
         self._namespace = namespace
         self._deadline_s = deadline_s
-        self._one_at_a_time = asyncio.Semaphore(4)
+        self._running = asyncio.Semaphore(4)
 
     async def usage(self, partition: int, usage_id: str, not_before_ms: int) -> Found | None:
-        """A usage event has the time of its tick, which is not before the end of its interval."""
+        """Return the usage event; its time is that of its tick, which is not before the end of its interval."""
         start = b'{"id":"' + usage_id.encode() + b'"'
         found = await self._scan(USAGE.name, partition, not_before_ms, 1, lambda value, _: value.startswith(start))
         return found[0] if found else None
 
     async def tick(self, partition: int, at_ms: int) -> Found | None:
-        """One record a partition and minute, so this reads no more than a few."""
+        """Return the tick. There is one record per partition and minute, so this reads few."""
         found = await self._scan(
             CLOCK.name, partition, at_ms, 1, lambda _, time: time == at_ms, stop=lambda time: time > at_ms
         )
         return found[0] if found else None
 
     async def changes(self, partition: int, entity: str, org_id: str, made: int, since_ms: int) -> list[Found]:
-        """They are numbered from 1, so it is known when all are there."""
+        """Return the changes. They are numbered from 1, so it is known when all are found."""
         start = b'{"event_id":"' + entity.encode() + b":"
         org = b'"org_id":"' + org_id.encode() + b'"'
         return await self._scan(
@@ -108,10 +109,11 @@ class KafkaLookup:
         fits: Callable[[bytes, int], bool],
         stop: Callable[[int], bool] = lambda _: False,
     ) -> list[Found]:
-        """Up to `most` records that fit, from the first one at or after `since_ms` to the topic's present end."""
+        """Return up to `most` records that fit, from the first at or after `since_ms` to the current end offset."""
         found: list[Found] = []
         try:
-            async with self._one_at_a_time, asyncio.timeout(self._deadline_s):
+            # The deadline includes the wait for other lookups, so that many at once don't delay one for minutes.
+            async with asyncio.timeout(self._deadline_s), self._running:
                 await self._scan_into(found, topic, partition, since_ms, most, fits, stop)
         except (TimeoutError, KafkaError):
             pass
@@ -140,9 +142,7 @@ class KafkaLookup:
             consumer.seek(place, first.offset)
             end = (await consumer.end_offsets([place]))[place]
             while await consumer.position(place) < end:
-                for record in (await consumer.getmany(timeout_ms=_POLL_MS, max_records=_TICK_PAUSE_RECORDS)).get(
-                    place, ()
-                ):
+                for record in (await consumer.getmany(timeout_ms=_POLL_MS, max_records=_POLL_RECORDS)).get(place, ()):
                     if stop(record.timestamp):
                         return
                     if fits(record.value or b"", record.timestamp):

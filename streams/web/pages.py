@@ -1,4 +1,4 @@
-"""JSON shapes as pages: Jinja2, autoescaped, and what its templates may call."""
+"""JSON as pages: Jinja2, autoescaped, and the functions of its templates."""
 
 import json
 import unicodedata
@@ -35,6 +35,7 @@ class Pages:
         self._env = Environment(
             loader=FileSystemLoader(HERE / "templates"),
             autoescape=True,
+            finalize=visible,
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
@@ -51,16 +52,23 @@ class Pages:
         )
         self._env.globals.update(timeline=timeline.build)
         for name in self._env.list_templates():
-            # Compiled now, so that the first to look need not wait, and a mistake in one is found at the start.
+            # Compiled now: the first request does not wait, and an error in a template is found at the start.
             self._env.get_template(name)
 
     def __call__(self, template: str, context: dict[str, Any]) -> str:
-        """The page as text."""
+        """Return the page as text."""
         return self._env.get_template(template).render(context)
 
 
+def visible(value: object) -> object:
+    """Return what a template shows without markup of its own: invisible characters are named, as in `shown`."""
+    if isinstance(value, str) and not isinstance(value, Markup) and not value.isprintable():
+        return "".join(f"U+{ord(char):04X}" if _is_odd(char) else char for char in value)
+    return value
+
+
 def shown(text: object) -> Markup:
-    """Text of others, kept from reordering or breaking what stands around it; what can't be seen is named."""
+    """Return foreign text so that it can't reorder or break the text around it; invisible characters are named."""
     parts = [
         Markup('<span class="odd">U+{:04X}</span>').format(ord(char)) if _is_odd(char) else escape(char)
         for char in str(text)
@@ -69,12 +77,12 @@ def shown(text: object) -> Markup:
 
 
 def _is_odd(char: str) -> bool:
-    """Control, format and surrogate characters, and line breaks: what a page shows as nothing, or by moving things."""
+    """Return whether a page would not show it as itself: control, format and surrogate characters, line breaks."""
     return unicodedata.category(char) in {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
 def clock(text: str | None, *, millis: bool = True) -> Markup:
-    """An RFC 3339 time, short: seconds, and milliseconds where there are any; null is a dash."""
+    """Return an RFC 3339 time, short: seconds, and milliseconds where there are any; null is a dash."""
     if text is None:
         return Markup('<span class="none">–</span>')
     fraction = text[19:23] if millis and not text.endswith(".000Z") else ""
@@ -82,7 +90,7 @@ def clock(text: str | None, *, millis: bool = True) -> Markup:
 
 
 def brief(text: str | None) -> Markup:
-    """The same for a table: the year goes without saying, and stands in the title."""
+    """Return the same for a table: the year is in the title only."""
     if text is None:
         return Markup('<span class="none">–</span>')
     day = f"{int(text[8:10])} {_MONTHS[int(text[5:7]) - 1]}"
@@ -93,7 +101,7 @@ def brief(text: str | None) -> Markup:
 
 
 def duration(ms: int | None) -> Markup:
-    """Milliseconds in words, exact: 1,890,000 → 31 min 30 s."""
+    """Return milliseconds in words, exact: 1,890,000 → 31 min 30 s."""
     if ms is None:
         return Markup('<span class="none">–</span>')
     sign, left = ("−", -ms) if ms < 0 else ("", ms)
@@ -109,7 +117,7 @@ def duration(ms: int | None) -> Markup:
 
 
 def number(value: int | str | None) -> str:
-    """A count with thousands apart, or money as it is with its whole part so; null is a dash."""
+    """Return a count with thousands separated, or money with its whole part so; null is a dash."""
     if value is None:
         return "–"
     if isinstance(value, int):
@@ -120,12 +128,12 @@ def number(value: int | str | None) -> str:
 
 
 def words(name: str) -> str:
-    """A state's name as people write it: pulling_docker_image → pulling docker image."""
+    """Return a state's name as people write it: pulling_docker_image → pulling docker image."""
     return name.replace("_", " ")
 
 
 def tone(state: str) -> str:
-    """What a state's badge looks like: good, bad, moving or quiet."""
+    """Return the style of a state's badge: good, bad, moving or quiet."""
     if state in _MOVING:
         return "moving"
     if state in _GOOD:

@@ -1,46 +1,75 @@
-"""Every path of the contract, answered by the worker that was asked or by the one that owns the partition."""
+"""Every path of the contract, served by the worker that was asked or by the one that owns the partition."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
 
 from aiohttp import web
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
 
-from schemas.times import rfc3339
+from schemas.base import Json
 from streams.billing.prices import PriceRecord
 from streams.lifecycle.deployment import DeploymentStatus
 from streams.lifecycle.instance import InstanceState
 from streams.meters import DISK_PROFILE, METERS
 from streams.metrics.census import Censuses
+from streams.readmodel.items import FoundItem, Head, OrgItem, Partition
 from streams.rules.rows import Deployment, Instance, Replica
 from streams.rules.store import OrgRows
 from streams.web import explain as explaining
-from streams.web import finding, shapes
-from streams.web.answers import Problem, bad_request, not_found, unavailable
-from streams.web.finding import ReadModel
+from streams.web import search as searching
+from streams.web import shapes
+from streams.web.base import ID, BaseSite, Render, ViewResponse, own_as_of
 from streams.web.forward import HOP_HEADER
-from streams.web.frame import ID, Answer, Frame, Render, own_as_of
 from streams.web.history import History
 from streams.web.lookup import Lookup, NoLookup
-from streams.web.order import Ordered, Orders, write_cursor
-from streams.web.queries import flag, listing, one_of, page_asked
-from streams.web.shapes import View
+from streams.web.paging import Page, Place, SortedRows, SortedTables, page_of, place_of, write_cursor
+from streams.web.queries import flag, listing, one_of, requested_page
+from streams.web.responses import Problem, bad_request, not_found, unavailable
+from streams.web.search import ReadModel
+from streams.web.shapes import Valuation
 from streams.web.source import Shard, Source
-from streams.web.summary import Summaries, fleet, missing, smallest
+from streams.web.summary import Summaries, fleet, smallest, unknown
 from streams.web.tables import Tables
+from streams.web.times import time_or_null, time_text
 from topics.partitioner import partition_of
 
-Json = dict[str, Any]
 Scrape = Callable[[str], Awaitable[tuple[bytes, str]]]
+Item = TypeVar("Item")
 
-_MAX_HISTORY = 20
+ON_ORG_PAGE: Final = 25
+ON_PAGE: Final = 100
+"""Windows, replicas and changes of state on the page of an entity; their own lists have all of them."""
+
+MAX_NESTED: Final = 10_000
+"""Windows or replicas in one page of a list of entities: it ends early rather than grow without bound."""
+
+_MAX_HISTORY: Final = 20
 
 
-Row = TypeVar("Row")
+class _Partitions(TypedDict):
+    items: list[Partition]
 
 
-class Site(Frame):
-    """The views of one worker. `scrape` gives `/metrics` (body, content type) for an `Accept` header."""
+class _Orgs(TypedDict):
+    items: list[OrgItem]
+    next: str | None
+    heads: list[Head]
+
+
+class _Found(TypedDict):
+    items: list[FoundItem]
+    heads: list[Head]
+
+
+_PARTITIONS: Final = TypeAdapter[Any](_Partitions)
+_ORGS: Final = TypeAdapter[Any](_Orgs)
+_FOUND: Final = TypeAdapter[Any](_Found)
+
+
+class Site(BaseSite):
+    """The views of one worker. `scrape` returns `/metrics` (body, content type) for an `Accept` header."""
 
     def __init__(
         self,
@@ -57,7 +86,7 @@ class Site(Frame):
         self.summaries = summaries or Summaries(source, Censuses(source))
         self._lookup = lookup or NoLookup()
         self._history = History(self._lookup)
-        self._orders = Orders()
+        self._sorted = SortedTables()
         self._scrape = scrape
         self._read_model = read_model
         self._tables = Tables(
@@ -65,7 +94,7 @@ class Site(Frame):
             of_org=self._of_org,
             of_partition=self._of_partition,
             ask_others=self._ask_others,
-            all_present=self._all_present,
+            check_all_ready=self._check_all_ready,
         )
 
     def mount(self, app: web.Application) -> None:
@@ -82,38 +111,38 @@ class Site(Frame):
             "/orgs/{org}": self.org,
             "/orgs/{org}/deployments": self.deployments,
             "/orgs/{org}/deployments/{id}": self.deployment,
+            "/orgs/{org}/deployments/{id}/replicas": self.replicas,
             "/orgs/{org}/replicas/{id}": self.replica,
+            "/orgs/{org}/replicas/{id}/windows": self.replica_windows,
             "/orgs/{org}/instances": self.instances,
             "/orgs/{org}/instances/{id}": self.instance,
+            "/orgs/{org}/instances/{id}/windows": self.instance_windows,
             "/orgs/{org}/windows/{id}": self.window,
             "/orgs/{org}/explain/{id}": self.explain,
         }
         self.serve(app, {**views, **self._tables.views()})
 
-    # One org, one partition: its owner answers.
+    # One org, one partition: its owner responds.
 
     async def _of_org(
-        self, request: web.Request, make: Callable[[View, OrgRows], Answer | Awaitable[Answer]]
-    ) -> Answer | web.Response:
-        """Answer from the org's rows where its partition is ours and whole; else ask its owner."""
+        self, request: web.Request, make: Callable[[Valuation, OrgRows], ViewResponse | Awaitable[ViewResponse]]
+    ) -> ViewResponse | web.Response:
+        """Respond from the org's rows where its partition is ours and restored; else ask its owner."""
         org_id = request.match_info["org"]
         if not ID.fullmatch(org_id):
-            raise not_found(f"{org_id!a} is no org id: letters, digits, '.', '_' and '-', at most 128")
+            raise not_found(f"{org_id!a} is not an org id: letters, digits, '.', '_' and '-', at most 128")
         partition = partition_of(org_id, self.source.partitions)
         shard = await self._of_partition(request, partition, f"org {org_id} (partition {partition})")
         if isinstance(shard, web.Response):
             return shard
-        rows = shard.store.orgs.get(org_id)
-        if rows is None:
-            raise not_found(
-                f"no org {org_id} is known: nothing about it was ever read",
-                as_of=shapes.time_or_null(shard.as_of),
-            )
-        made = make(View(self.source.prices, self.source.switches, partition, shard.as_of or 0), rows)
-        return made if isinstance(made, Answer) else await made
+        org = shard.store.orgs.get(org_id)
+        if org is None:
+            raise not_found(f"there is no org {org_id}: no record of it was read", as_of=time_or_null(shard.as_of))
+        made = make(Valuation(self.source.prices, self.source.switches, partition, shard.as_of or 0), org)
+        return made if isinstance(made, ViewResponse) else await made
 
     async def _of_partition(self, request: web.Request, partition: int, what: str) -> Shard | web.Response:
-        """The partition where it is ours and has its rows; else its owner's answer."""
+        """Return the partition where it is ours and restored; else its owner's response."""
         shard = self.own(partition)
         if shard is None:
             return await self._forward(request, partition, what)
@@ -127,26 +156,27 @@ class Site(Frame):
             raise unavailable(f"{what} has no owner at the moment: partitions are moving between workers")
         return await self.forwarder.forward(request, owner_url, what)
 
-    async def org(self, request: web.Request) -> Answer | web.Response:
+    async def org(self, request: web.Request) -> ViewResponse | web.Response:
         """`/orgs/{org}`."""
 
-        def make(view: View, rows: OrgRows) -> Answer:
+        def make(valuation: Valuation, org: OrgRows) -> ViewResponse:
             context = {
-                "deployments": [shapes.deployment(rows, row) for row in self._first(rows, "deployments", _any)],
+                "deployments": _deployments(org, self._first(org, Deployment.TABLE, org.deployments, _any)),
                 "instances": [
-                    shapes.instance(view, rows, row) for row in self._first(rows, "instances", _not_destroyed)
+                    shapes.instance(valuation, org, row)
+                    for row in self._first(org, Instance.TABLE, org.instances, _not_destroyed)
                 ],
                 "currency": self.source.currency,
             }
-            return Answer("org.html", _as_of(view, shapes.org(view, rows)), context)
+            return ViewResponse("org.html", _as_of(valuation, shapes.org(valuation, org)), context)
 
         return await self._of_org(request, make)
 
-    def _first(self, rows: OrgRows, name: str, keep: Callable[[Any], bool]) -> list[Any]:
-        order: Ordered[Any] = self._orders.of(rows.org.org_id, name, rows.table(name))
-        return order.page(_ON_ORG_PAGE, None, keep).items
+    def _first(self, org: OrgRows, name: str, table: Mapping[str, Any], keep: Callable[[Any], bool]) -> list[Any]:
+        rows: SortedRows[Any] = self._sorted.of(org.org.org_id, name, table)
+        return rows.page(ON_ORG_PAGE, None, keep).items
 
-    async def deployments(self, request: web.Request) -> Answer | web.Response:
+    async def deployments(self, request: web.Request) -> ViewResponse | web.Response:
         """`/orgs/{org}/deployments`; also `?status=` and `?q=` (how the id begins)."""
         status = one_of(DeploymentStatus, request.query.get("status"), "status")
         start = request.query.get("q", "")
@@ -154,14 +184,15 @@ class Site(Frame):
         def keep(row: Deployment) -> bool:
             return (status is None or row.status is status) and row.deployment_id.startswith(start)
 
-        def make(view: View, rows: OrgRows) -> Answer:
-            items, following = self._listed(request, rows, Deployment.TABLE, rows.deployments, keep)
-            value = {"items": [shapes.deployment(rows, row) for row in items], "next": following}
-            return Answer("deployments.html", _as_of(view, value), listing(request, rows, DeploymentStatus))
+        def make(valuation: Valuation, org: OrgRows) -> ViewResponse:
+            limit, after = requested_page(request)
+            page = self._sorted.of(org.org.org_id, Deployment.TABLE, org.deployments).page(limit, after, keep)
+            value = _bounded(request, page, _deployments(org, page.items), "replicas")
+            return ViewResponse("deployments.html", _as_of(valuation, value), listing(request, org, DeploymentStatus))
 
         return await self._of_org(request, make)
 
-    async def instances(self, request: web.Request) -> Answer | web.Response:
+    async def instances(self, request: web.Request) -> ViewResponse | web.Response:
         """`/orgs/{org}/instances`, destroyed ones only with `?include_destroyed=true` (I11); also `?status=`, `?q=`."""
         state = one_of(InstanceState, request.query.get("status"), "status")
         start = request.query.get("q", "")
@@ -171,110 +202,138 @@ class Site(Frame):
             shown = all_of_them or row.state is not InstanceState.DESTROYED
             return shown and (state is None or row.state is state) and row.instance_id.startswith(start)
 
-        def make(view: View, rows: OrgRows) -> Answer:
-            items, following = self._listed(request, rows, Instance.TABLE, rows.instances, keep)
-            value = {"items": [shapes.instance(view, rows, row) for row in items], "next": following}
-            context = listing(request, rows, InstanceState) | {"include_destroyed": all_of_them}
-            return Answer("instances.html", _as_of(view, value), context)
+        def make(valuation: Valuation, org: OrgRows) -> ViewResponse:
+            limit, after = requested_page(request)
+            page = self._sorted.of(org.org.org_id, Instance.TABLE, org.instances).page(limit, after, keep)
+            shown = (shapes.instance(valuation, org, row) for row in page.items)
+            context = listing(request, org, InstanceState) | {"include_destroyed": all_of_them}
+            value = _bounded(request, page, shown, "windows")
+            return ViewResponse("instances.html", _as_of(valuation, value), context)
 
         return await self._of_org(request, make)
 
-    def _listed(
-        self, request: web.Request, rows: OrgRows, name: str, table: Mapping[str, Any], keep: Callable[[Any], bool]
-    ) -> tuple[list[Any], str | None]:
-        limit, after = page_asked(request)
-        page = self._orders.of(rows.org.org_id, name, table).page(limit, after, keep)
-        return page.items, page.next
-
-    async def deployment(self, request: web.Request) -> Answer | web.Response:
+    async def deployment(self, request: web.Request) -> ViewResponse | web.Response:
         """`/orgs/{org}/deployments/{id}`."""
 
-        def make(view: View, rows: OrgRows) -> Answer:
-            row = _get(view, rows, "deployment", rows.deployments, request)
-            return Answer("deployment.html", _as_of(view, shapes.deployment(rows, row)), {"org_id": rows.org.org_id})
+        def make(valuation: Valuation, org: OrgRows) -> ViewResponse:
+            row = _get(valuation, org, "deployment", org.deployments, request)
+            (value,) = _deployments(org, [row])
+            return ViewResponse("deployment.html", _as_of(valuation, value), {"org_id": org.org.org_id})
 
         return await self._of_org(request, make)
 
-    async def replica(self, request: web.Request) -> Answer | web.Response:
+    async def replicas(self, request: web.Request) -> ViewResponse | web.Response:
+        """`/orgs/{org}/deployments/{id}/replicas`: all of them, a page at a time."""
+
+        def make(valuation: Valuation, org: OrgRows) -> ViewResponse:
+            row = _get(valuation, org, "deployment", org.deployments, request)
+            found = shapes.replicas_of(org, row.deployment_id)[row.deployment_id]
+            page = page_of(found, shapes.replica_place, *requested_page(request))
+            value = _listed(request, [shapes.replica_of(one) for one in page.items], page.last)
+            context = {"org_id": org.org.org_id, "owner_id": row.deployment_id}
+            return ViewResponse("replicas.html", _as_of(valuation, value), context)
+
+        return await self._of_org(request, make)
+
+    async def replica(self, request: web.Request) -> ViewResponse | web.Response:
         """`/orgs/{org}/replicas/{id}`."""
 
-        async def make(view: View, rows: OrgRows) -> Answer:
-            row = _get(view, rows, "replica", rows.replicas, request)
-            value = _as_of(view, shapes.replica(view, rows, row))
-            return Answer("replica.html", value, await self._life(request, view, "replica", row))
+        async def make(valuation: Valuation, org: OrgRows) -> ViewResponse:
+            row = _get(valuation, org, "replica", org.replicas, request)
+            value = _as_of(valuation, shapes.replica(valuation, org, row))
+            return ViewResponse("replica.html", value, await self._life(request, valuation, "replica", row))
 
         return await self._of_org(request, make)
 
-    async def instance(self, request: web.Request) -> Answer | web.Response:
+    async def replica_windows(self, request: web.Request) -> ViewResponse | web.Response:
+        """`/orgs/{org}/replicas/{id}/windows`: all of them, a page at a time."""
+
+        def make(valuation: Valuation, org: OrgRows) -> ViewResponse:
+            row = _get(valuation, org, "replica", org.replicas, request)
+            return _windows(request, valuation, org, row, f"replicas/{row.replica_id}")
+
+        return await self._of_org(request, make)
+
+    async def instance(self, request: web.Request) -> ViewResponse | web.Response:
         """`/orgs/{org}/instances/{id}`."""
 
-        async def make(view: View, rows: OrgRows) -> Answer:
-            row = _get(view, rows, "instance", rows.instances, request)
-            value = _as_of(view, shapes.instance(view, rows, row))
-            return Answer("instance.html", value, await self._life(request, view, "instance", row))
+        async def make(valuation: Valuation, org: OrgRows) -> ViewResponse:
+            row = _get(valuation, org, "instance", org.instances, request)
+            value = _as_of(valuation, shapes.instance(valuation, org, row))
+            return ViewResponse("instance.html", value, await self._life(request, valuation, "instance", row))
 
         return await self._of_org(request, make)
 
-    async def _life(self, request: web.Request, view: View, kind: str, row: Replica | Instance) -> Json:
-        """What a page shows beside an entity: what happened to it. Programs read that in its topic."""
+    async def instance_windows(self, request: web.Request) -> ViewResponse | web.Response:
+        """`/orgs/{org}/instances/{id}/windows`: all of them, a page at a time."""
+
+        def make(valuation: Valuation, org: OrgRows) -> ViewResponse:
+            row = _get(valuation, org, "instance", org.instances, request)
+            return _windows(request, valuation, org, row, f"instances/{row.instance_id}")
+
+        return await self._of_org(request, make)
+
+    async def _life(self, request: web.Request, valuation: Valuation, kind: str, row: Replica | Instance) -> Json:
+        """Return what a page shows beside an entity: its changes of state. Programs read these in their topic."""
         changes: list[Json] = []
         if self.wants_page(request):
             entity = f"{kind}:{row.row_id}"
-            changes = await self._history.of(view.partition, row.org_id, entity, row.changes_made, row.created_at)
-        return {"org_id": row.org_id, "history": changes}
+            changes = await self._history.of(valuation.partition, row.org_id, entity, row.changes_made, row.created_at)
+        return {"org_id": row.org_id, "history": changes, "most": ON_PAGE}
 
-    async def window(self, request: web.Request) -> Answer | web.Response:
+    async def window(self, request: web.Request) -> ViewResponse | web.Response:
         """`/orgs/{org}/windows/{window_id}`."""
 
-        def make(view: View, rows: OrgRows) -> Answer:
+        def make(valuation: Valuation, org: OrgRows) -> ViewResponse:
             window_id = request.match_info["id"]
-            row = rows.windows.get(window_id)
+            row = org.windows.get(window_id)
             if row is None:
-                raise _unknown(view, rows, "window", window_id)
+                raise _unknown(valuation, org, "window", window_id)
             owner = {"owner_id": row.owner_id, "deployment_id": row.deployment_id}
-            value = _as_of(view, shapes.window(view, row) | owner)
-            return Answer("window.html", value, {"org_id": rows.org.org_id})
+            value = _as_of(valuation, shapes.window(valuation, row) | owner)
+            return ViewResponse("window.html", value, {"org_id": org.org.org_id})
 
         return await self._of_org(request, make)
 
-    async def explain(self, request: web.Request) -> Answer | web.Response:
+    async def explain(self, request: web.Request) -> ViewResponse | web.Response:
         """`/orgs/{org}/explain/{usage_id}`."""
-        asked_id = request.match_info["id"]
+        text = request.match_info["id"]
         try:
-            asked = explaining.read_usage_id(asked_id)
-        except explaining.NoUsageId as error:
+            usage_id = explaining.read_usage_id(text)
+        except explaining.NotAUsageId as error:
             raise bad_request(str(error)) from error
 
-        async def make(view: View, rows: OrgRows) -> Answer:
-            owner = explaining.owner_of(rows, asked)
+        async def make(valuation: Valuation, org: OrgRows) -> ViewResponse:
+            owner = explaining.owner_of(org, usage_id)
             if owner is None:
-                raise _unknown(view, rows, asked.meter.owner, asked.owner_id)
-            piece = explaining.judge(view, rows, owner, asked)
-            sent = None if piece.event_id is None else await self._sent(view, piece)
-            value = explaining.explain(view, asked_id, rows.org.org_id, piece, self.source.currency, sent)
-            return Answer("explain.html", _as_of(view, value), {"org_id": rows.org.org_id, "owner_id": asked.owner_id})
+                raise _unknown(valuation, org, usage_id.meter.owner, usage_id.owner_id)
+            piece = explaining.evaluate(valuation, org, owner, usage_id)
+            sent = None if piece.event_id is None else await self._sent(valuation, piece)
+            value = explaining.explain(valuation, text, org.org.org_id, piece, self.source.currency, sent)
+            context = {"org_id": org.org.org_id, "owner_id": usage_id.owner_id}
+            return ViewResponse("explain.html", _as_of(valuation, value), context)
 
         return await self._of_org(request, make)
 
-    async def _sent(self, view: View, piece: explaining.Piece) -> Json | None:
-        """The usage event as it stands in Kafka, and the tick or the change whose time it has."""
+    async def _sent(self, valuation: Valuation, piece: explaining.Piece) -> Json | None:
+        """Return where in Kafka the usage event is, and the tick or the change that has its time."""
         window = piece.window
         if window is None or piece.event_id is None:
             return None
-        event = await self._lookup.usage(view.partition, piece.event_id, piece.end_ms)
+        event = await self._lookup.usage(valuation.partition, piece.event_id, piece.end_ms)
         if event is None:
             return None
         closed_by = window.closed_by
         if METERS[window.meter].settles and closed_by is not None and closed_by.timestamp == event.timestamp:
             # A change settles in its own transaction what an instance owes (I2).
-            return {"usage": event.told(), "sent_by": shapes.origin(view, closed_by)}
-        tick = await self._lookup.tick(view.partition, event.timestamp)
-        return {"usage": event.told(), "sent_by": None if tick is None else tick.told()}
+            return {"usage": event.origin(), "sent_by": shapes.origin(valuation, closed_by)}
+        tick = await self._lookup.tick(valuation.partition, event.timestamp)
+        return {"usage": event.origin(), "sent_by": None if tick is None else tick.origin()}
 
     # All partitions, this worker, or neither.
 
     async def _parts(self, request: web.Request) -> list[Json]:
-        """A summary of every partition; of this worker's alone where another worker asks."""
+        """Return a summary of every partition; of this worker's alone where another worker asks."""
         own = {part["partition"]: part for part in await self.summaries.own()}
         if HOP_HEADER in request.headers:
             return list(own.values())
@@ -283,15 +342,15 @@ class Site(Frame):
             for partition in range(self.source.partitions)
             if partition not in own
         }
-        answers = await self._ask_others("/partitions")
-        others = {part["partition"]: part for found in answers for part in found["items"]}
+        responses = await self._ask_others("/partitions", _PARTITIONS)
+        others = {part["partition"]: part for found in responses for part in found["items"]}
         known = others | own
         return [
-            known[partition] if partition in known else missing(partition, owners.get(partition))
+            known[partition] if partition in known else unknown(partition, owners.get(partition))
             for partition in range(self.source.partitions)
         ]
 
-    async def fleet(self, request: web.Request) -> Answer | web.Response:
+    async def fleet(self, request: web.Request) -> ViewResponse | web.Response:
         """`/`: 503 while a partition is without its rows, for a sum over the others would be wrong."""
         found = None
         if self._read_model is not None:
@@ -299,99 +358,92 @@ class Site(Frame):
         value = fleet(await self._parts(request) if found is None else found.items, self.source.currency)
         value["read_model"] = None if found is None else {"age_ms": found.age_ms}
         if value["complete"]:
-            return Answer("fleet.html", value)
-        problem = unavailable("some partitions have not got all their rows yet; see partitions", **value)
+            return ViewResponse("fleet.html", value)
+        problem = unavailable("some partitions don't have all their rows yet; see partitions", **value)
         if self.wants_page(request):
             response = self.page("fleet.html", value, {"path": request.path}, problem.status)
             response.headers.update(problem.headers())
             return response
         raise problem
 
-    async def partitions(self, request: web.Request) -> Answer | web.Response:
-        """`/partitions`: every partition's own numbers."""
+    async def partitions(self, request: web.Request) -> ViewResponse | web.Response:
+        """`/partitions`: every partition's own figures."""
         parts = await self._parts(request)
-        return Answer("plain.html", {"items": parts, "next": None, "as_of": smallest(parts)})
+        return ViewResponse("plain.html", {"items": parts, "next": None, "as_of": smallest(parts)})
 
-    async def orgs(self, request: web.Request) -> Answer | web.Response:
-        """`/orgs`: every org in order of its id, over all partitions."""
-        limit, after = page_asked(request)
+    async def orgs(self, request: web.Request) -> ViewResponse | web.Response:
+        """`/orgs`: every org, sorted by id, over all partitions."""
+        limit, after = requested_page(request)
         start = after[1] if after is not None else ""
-        told = await self._orgs_told(request, start, limit)
-        return Answer("orgs.html", told)
+        return ViewResponse("orgs.html", await self._orgs(request, start, limit))
 
-    async def _orgs_told(self, request: web.Request, start: str, limit: int) -> Json:
+    async def _orgs(self, request: web.Request, start: str, limit: int) -> Json:
         if self._read_model is not None and HOP_HEADER not in request.headers:
             found = await self._read_model.orgs(start, limit + 1)
             if found is not None:
                 return _orgs_page(found.items, limit, {"as_of": found.as_of, "read_model": {"age_ms": found.age_ms}})
-        items, heads, more = finding.orgs(self.source, start, limit + 1), finding.heads(self.source), False
+        items, heads, more = searching.orgs(self.source, start, limit + 1), searching.heads(self.source), False
         if HOP_HEADER not in request.headers:
-            cursor = write_cursor((0, start))
-            for found_there in await self._ask_others(f"/orgs?limit={limit}&cursor={cursor}"):
-                items += found_there["items"]
-                heads += found_there["heads"]
-                more |= found_there["next"] is not None
-            self._all_present(heads)
+            cursor = write_cursor("/orgs", (0, start))
+            for other in await self._ask_others(f"/orgs?limit={limit}&cursor={cursor}", _ORGS):
+                items += other["items"]
+                heads += other["heads"]
+                more |= other["next"] is not None
+            self._check_all_ready(heads)
         items.sort(key=lambda item: item["org_id"])
         return _orgs_page(items, limit, {"as_of": smallest(heads), "heads": heads, "read_model": None}, more=more)
 
-    async def search(self, request: web.Request) -> Answer | web.Response:
-        """`/search?q=`: what has that id, or begins with it, in whatever org."""
-        asked = request.query.get("q", "").strip()
-        told: Json = {"q": asked, "items": [], "next": None, "as_of": own_as_of(self.source), "read_model": None}
-        if not ID.fullmatch(asked):
-            return Answer("search.html", told)
+    async def search(self, request: web.Request) -> ViewResponse | web.Response:
+        """`/search?q=`: what has that id, or begins with it, in any org."""
+        text = request.query.get("q", "").strip()
+        found: Json = {"q": text, "items": [], "next": None, "as_of": own_as_of(self.source), "read_model": None}
+        if not ID.fullmatch(text):
+            return ViewResponse("search.html", found)
         if self._read_model is not None and HOP_HEADER not in request.headers:
-            found = await self._read_model.search(asked, finding.MOST_FOUND)
-            if found is not None:
-                told |= {"items": found.items, "as_of": found.as_of, "read_model": {"age_ms": found.age_ms}}
-                return Answer("search.html", told)
-        items, heads = finding.search(self.source, asked), finding.heads(self.source)
+            copy = await self._read_model.search(text, searching.MOST_FOUND)
+            if copy is not None:
+                found |= {"items": copy.items, "as_of": copy.as_of, "read_model": {"age_ms": copy.age_ms}}
+                return ViewResponse("search.html", found)
+        items, heads = searching.search(self.source, text), searching.heads(self.source)
         if HOP_HEADER not in request.headers:
-            for found_there in await self._ask_others(f"/search?q={asked}"):
-                items += found_there["items"]
-                heads += found_there["heads"]
-            self._all_present(heads)
-        items.sort(key=lambda item: (item["id"] != asked, item["id"], item["org_id"]))
-        told |= {"items": items[: finding.MOST_FOUND], "as_of": smallest(heads), "heads": heads}
-        return Answer("search.html", told)
+            for other in await self._ask_others(f"/search?q={text}", _FOUND):
+                items += other["items"]
+                heads += other["heads"]
+            self._check_all_ready(heads)
+        items.sort(key=lambda item: (item["id"] != text, item["id"], item["org_id"]))
+        found |= {"items": items[: searching.MOST_FOUND], "as_of": smallest(heads), "heads": heads}
+        return ViewResponse("search.html", found)
 
-    async def _ask_others(self, path: str) -> list[Json]:
+    async def _ask_others(self, path: str, kind: TypeAdapter[Any]) -> list[Any]:
         own = {shard.partition for shard in self.source.shards()}
         owners = {
             self.source.owner_url(partition) for partition in range(self.source.partitions) if partition not in own
         }
         urls = sorted(url for url in owners if url is not None and url != self.source.own_url)
-        answers = await asyncio.gather(*(self.forwarder.ask(url, path) for url in urls))
-        return [answer for answer in answers if answer is not None]
+        responses = await asyncio.gather(*(self.forwarder.ask(url, path, kind) for url in urls))
+        return [response for response in responses if response is not None]
 
-    def _all_present(self, heads: list[Json]) -> None:
-        """Raise unless every partition has answered with its rows: what is missing may be just what is looked for."""
-        there = {head["partition"] for head in heads if head["state"] == "ready"}
-        gone = [partition for partition in range(self.source.partitions) if partition not in there]
-        if gone:
-            raise unavailable(f"partitions {gone} have not got all their rows at the moment")
+    def _check_all_ready(self, heads: list[Json]) -> None:
+        """Raise `Problem` unless every partition was read with its rows: what is missing may be what is looked for."""
+        ready = {head["partition"] for head in heads if head["state"] == "ready"}
+        missing = [partition for partition in range(self.source.partitions) if partition not in ready]
+        if missing:
+            raise unavailable(f"partitions {missing} don't have all their rows at the moment")
 
-    async def prices(self, request: web.Request) -> Answer | web.Response:
-        """`/prices`: what is known of each profile, and since when; every worker knows all of them."""
-        profiles = sorted(self.source.prices.history.items(), key=lambda known: (known[1][0].at_ms, known[0]))
-        limit, after = page_asked(request)
-        rest = [one for one in profiles if after is None or (one[1][0].at_ms, one[0]) > after]
-        items, more = rest[:limit], len(rest) > limit
-        last = items[-1] if items else None
-        value = {
-            "items": [_price(profile, records, self.source.currency) for profile, records in items],
-            "next": write_cursor((last[1][0].at_ms, last[0])) if more and last else None,
-            "as_of": shapes.time_or_null(self.source.prices_as_of),
-        }
-        return Answer("prices.html", value)
+    async def prices(self, request: web.Request) -> ViewResponse | web.Response:
+        """`/prices`: each profile's price, and since when; every worker has all of them."""
+        profiles = sorted(self.source.prices.history.items(), key=_price_place)
+        page = page_of(profiles, _price_place, *requested_page(request))
+        items = [_price(profile, records, self.source.currency) for profile, records in page.items]
+        value = _listed(request, items, page.last) | {"as_of": time_or_null(self.source.prices_as_of)}
+        return ViewResponse("prices.html", value)
 
-    async def health(self, _: web.Request) -> Answer | web.Response:
-        """`/health`: the process is there and its loop turns."""
-        return Answer("plain.html", {"status": "ok", "as_of": own_as_of(self.source)})
+    async def health(self, _: web.Request) -> ViewResponse | web.Response:
+        """`/health`: the process runs, and its event loop responds."""
+        return ViewResponse("plain.html", {"status": "ok", "as_of": own_as_of(self.source)})
 
-    async def ready(self, _: web.Request) -> Answer | web.Response:
-        """`/ready`: every assigned partition, which may be none, has its rows."""
+    async def ready(self, _: web.Request) -> ViewResponse | web.Response:
+        """`/ready`: every assigned partition, if any, has its rows."""
         shards = self.source.shards()
         value: Json = {
             "ready": self.source.is_assigned and all(shard.ready for shard in shards),
@@ -399,21 +451,18 @@ class Site(Frame):
             "as_of": own_as_of(self.source),
         }
         if not self.source.is_assigned:
-            raise unavailable("this worker has not been told yet which partitions are its own", **value)
+            raise unavailable("this worker has had no assignment of partitions yet", **value)
         if not value["ready"]:
             waiting = sum(not shard.ready for shard in shards)
             raise unavailable(f"{waiting} of {len(shards)} partitions are restoring their rows", **value)
-        return Answer("plain.html", value)
+        return ViewResponse("plain.html", value)
 
-    async def metrics(self, request: web.Request) -> Answer | web.Response:
-        """`/metrics`, as Prometheus reads it."""
+    async def metrics(self, request: web.Request) -> ViewResponse | web.Response:
+        """`/metrics`, in Prometheus's format."""
         if self._scrape is None:
-            raise not_found("this worker keeps no metrics")
+            raise not_found("this worker has no metrics")
         body, content_type = await self._scrape(request.headers.get("Accept", ""))
         return web.Response(body=body, headers={"Content-Type": content_type})
-
-
-_ON_ORG_PAGE = 25
 
 
 def _any(_: object) -> bool:
@@ -424,17 +473,45 @@ def _not_destroyed(row: Instance) -> bool:
     return row.state is not InstanceState.DESTROYED
 
 
-def _as_of(view: View, value: Json) -> Json:
-    return value | {"as_of": rfc3339(view.as_of)}
+def _as_of(valuation: Valuation, value: Json) -> Json:
+    return value | {"as_of": time_text(valuation.as_of)}
 
 
-def _orgs_page(items: list[Json], limit: int, told: Json, *, more: bool = False) -> Json:
-    more = more or len(items) > limit
-    return {
-        "items": items[:limit],
-        "next": write_cursor((0, items[limit - 1]["org_id"])) if more else None,
-        **told,
-    }
+def _deployments(org: OrgRows, rows: list[Deployment]) -> list[Json]:
+    replicas = shapes.replicas_of(org, *(row.deployment_id for row in rows))
+    return [shapes.deployment(row, replicas[row.deployment_id]) for row in rows]
+
+
+def _windows(
+    request: web.Request, valuation: Valuation, org: OrgRows, owner: Replica | Instance, path: str
+) -> ViewResponse:
+    """Return a page of the list of a replica's or an instance's windows."""
+    page = page_of(shapes.windows_of(org, owner), shapes.window_place, *requested_page(request))
+    value = _listed(request, [shapes.window(valuation, row) for row in page.items], page.last)
+    context = {"org_id": org.org.org_id, "owner_id": owner.row_id, "owner_path": f"/orgs/{org.org.org_id}/{path}"}
+    return ViewResponse("windows.html", _as_of(valuation, value), context)
+
+
+def _listed(request: web.Request, items: list[Json], last: Place | None) -> Json:
+    return {"items": items, "next": write_cursor(request.path, last)}
+
+
+def _bounded(request: web.Request, page: Page[Any], shown: Iterable[Json], nested: str) -> Json:
+    """Return a page of a list, shorter where the `nested` lists of its items are long: `next` continues after it."""
+    items: list[Json] = []
+    weight = 0
+    for item in shown:
+        if items and weight + len(item[nested]) > MAX_NESTED:
+            return _listed(request, items, place_of(page.items[len(items) - 1]))
+        items.append(item)
+        weight += len(item[nested])
+    return _listed(request, items, page.last)
+
+
+def _orgs_page(items: list[Json], limit: int, rest: Json, *, more: bool = False) -> Json:
+    items, more = items[:limit], more or len(items) > limit
+    last = (0, items[-1]["org_id"]) if more and items else None
+    return {"items": items, "next": write_cursor("/orgs", last), **rest}
 
 
 def _restoring(shard: Shard) -> Problem:
@@ -454,20 +531,25 @@ def _progress(shard: Shard) -> Json:
     }
 
 
-def _get(view: View, rows: OrgRows, kind: str, table: Mapping[str, Row], request: web.Request) -> Row:
+def _get(valuation: Valuation, org: OrgRows, kind: str, table: Mapping[str, Item], request: web.Request) -> Item:
     row = table.get(request.match_info["id"])
     if row is None:
-        raise _unknown(view, rows, kind, request.match_info["id"])
+        raise _unknown(valuation, org, kind, request.match_info["id"])
     return row
 
 
-def _unknown(view: View, rows: OrgRows, kind: str, entity_id: str) -> Problem:
+def _unknown(valuation: Valuation, org: OrgRows, kind: str, entity_id: str) -> Problem:
     listed = "instances?include_destroyed=true" if kind == "instance" else "deployments"
     return not_found(
-        f"org {rows.org.org_id} has no {kind} {entity_id!a}; it may belong to another org, or its row has left after "
-        f"the retention. /orgs/{rows.org.org_id}/{listed} lists what there is",
-        as_of=rfc3339(view.as_of),
+        f"org {org.org.org_id} has no {kind} {entity_id!a}; it may belong to another org, or its row has left after "
+        f"the retention. /orgs/{org.org.org_id}/{listed} lists what there is",
+        as_of=time_text(valuation.as_of),
     )
+
+
+def _price_place(known: tuple[str, list[PriceRecord]]) -> Place:
+    profile, records = known
+    return records[0].at_ms, profile
 
 
 def _price(profile: str, records: list[PriceRecord], currency: str) -> Json:
@@ -477,6 +559,6 @@ def _price(profile: str, records: list[PriceRecord], currency: str) -> Json:
         "price": now.price,
         "currency": currency,
         "unit": "per GB per hour" if profile == DISK_PROFILE else "per hour",
-        "since": rfc3339(now.at_ms),
-        "history": [{"price": one.price, "since": rfc3339(one.at_ms)} for one in records[-_MAX_HISTORY:]],
+        "since": time_text(now.at_ms),
+        "history": [{"price": one.price, "since": time_text(one.at_ms)} for one in records[-_MAX_HISTORY:]],
     }

@@ -1,4 +1,4 @@
-"""What the views are made from: this worker's shards, and who owns the others. The engine is one such source."""
+"""What the views read: this worker's shards, and the addresses of the other partition owners. The engine has it."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -42,7 +42,7 @@ class Source(CountedSource, Protocol):
 
     @property
     def is_assigned(self) -> bool:
-        """Whether this worker was told, since it started, which partitions are its own."""
+        """Whether this worker has had an assignment since it started."""
 
     def owner_url(self, partition: int) -> str | None:
-        """Give the address of the partition's owner; None while nobody is known to own it."""
+        """Return the address of the partition's owner, a current member of the group; None while it has none."""

@@ -1,40 +1,39 @@
-"""A partition in numbers, and all partitions added up to a fleet."""
+"""The figures of a partition, and of all partitions added up."""
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
-from schemas.times import parse_rfc3339, rfc3339
+from schemas.base import Json
+from schemas.times import parse_rfc3339
 from streams.billing.windows import Held
 from streams.lifecycle.replica import ReplicaStatus
 from streams.metrics.census import CONDITION_OF, MOST_ALARMS, Census, Censuses
-from streams.web.shapes import conservation, time_or_null
+from streams.web.shapes import conservation
 from streams.web.source import Shard, Source
-
-Json = dict[str, Any]
+from streams.web.times import time_or_null, time_text
 
 _FIGURES = ("running_ms", "billed_ms", "pending_ms", "forgiven_ms", "overbilled_ms", "unexplained_ms")
 _STATES = ("deployments", "replicas", "instances")
 
 
 class Summaries:
-    """The summaries of this worker's partitions, each as of the time that it tells."""
+    """The summaries of this worker's partitions, each as of its own time."""
 
     def __init__(self, source: Source, censuses: Censuses) -> None:
         self._source = source
         self._censuses = censuses
 
     async def own(self) -> list[Json]:
-        """A summary of each assigned partition, in order of their numbers."""
+        """Return a summary of each assigned partition, sorted by number."""
         return [await self._of(shard) for shard in self._source.shards()]
 
     async def _of(self, shard: Shard) -> Json:
         head = _head(self._source, shard)
-        return head | told(await self._censuses.of(shard)) | _counted(shard) if shard.ready else head
+        return head | census_json(await self._censuses.of(shard)) | _counted(shard) if shard.ready else head
 
 
 def _head(source: Source, shard: Shard) -> Json:
-    """Where a partition stands: what is known of it while its rows are restored, too."""
+    """Return what is known of a partition even while its rows are restored."""
     return {
         "partition": shard.partition,
         "owner": source.own_url,
@@ -47,8 +46,8 @@ def _head(source: Source, shard: Shard) -> Json:
     }
 
 
-def told(census: Census) -> Json:
-    """A partition's census as JSON."""
+def census_json(census: Census) -> Json:
+    """Return a partition's census as JSON."""
     return {
         "as_of": time_or_null(census.as_of_ms),
         "orgs": census.orgs,
@@ -70,21 +69,21 @@ def told(census: Census) -> Json:
 
 
 def _counted(shard: Shard) -> Json:
-    """The engine's own counts: dead letters and ignored records by reason."""
+    """Return the engine's own counts: dead letters and ignored records by reason."""
     dead = {detail: count for (kind, detail), count in shard.counters.items() if kind == "dead"}
     ignored = {detail: count for (kind, detail), count in shard.counters.items() if kind == "ignored"}
     return {"dead_letters": dead, "ignored": ignored}
 
 
-def missing(partition: int, owner: str | None) -> Json:
-    """A partition that nobody answers for at the moment."""
+def unknown(partition: int, owner: str | None) -> Json:
+    """Return the summary of a partition whose owner does not respond."""
     return {"partition": partition, "owner": owner, "state": "unknown", "as_of": None}
 
 
 def fleet(parts: Sequence[Json], currency: str) -> Json:
-    """All partitions added up; `complete` only when each has its rows. `as_of` is the smallest (contract)."""
+    """Add all partitions up; `complete` only when each has its rows. `as_of` is the smallest (contract)."""
     complete = all(part["state"] == "ready" for part in parts)
-    told: Json = {
+    found: Json = {
         "as_of": smallest(parts),
         "complete": complete,
         "currency": currency,
@@ -96,16 +95,16 @@ def fleet(parts: Sequence[Json], currency: str) -> Json:
     }
     if complete:
         for name in ("orgs", "suspended_orgs", "running_replicas", "usage_per_minute"):
-            told[name] = sum(part[name] for part in parts)
+            found[name] = sum(part[name] for part in parts)
         for name in (*_STATES, "dead_letters", "ignored"):
-            told[name] = add_up(part[name] for part in parts)
-        told["windows"] = {
+            found[name] = add_up(part[name] for part in parts)
+        found["windows"] = {
             name: sum(part["windows"][name] for part in parts) for name in ("open", "unfinished", "paused")
         }
-        told["windows"]["held"] = add_up(part["windows"]["held"] for part in parts)
-        told["conservation"] = {name: sum(part["conservation"][name] for part in parts) for name in _FIGURES}
-        told["unexplained"] = [alarm for part in parts for alarm in part["unexplained"]][:MOST_ALARMS]
-    return told
+        found["windows"]["held"] = add_up(part["windows"]["held"] for part in parts)
+        found["conservation"] = {name: sum(part["conservation"][name] for part in parts) for name in _FIGURES}
+        found["unexplained"] = [alarm for part in parts for alarm in part["unexplained"]][:MOST_ALARMS]
+    return found
 
 
 _PARTITION_FIELDS = (
@@ -123,13 +122,13 @@ _PARTITION_FIELDS = (
 
 
 def smallest(parts: Sequence[Json]) -> str | None:
-    """The smallest `as_of` of several partitions that have read something; null when none has."""
+    """Return the smallest `as_of` of the partitions that have read something; null when none has."""
     times = [parse_rfc3339(part["as_of"]) for part in parts if part["as_of"] is not None]
-    return rfc3339(min(times)) if times else None
+    return time_text(min(times)) if times else None
 
 
-def add_up(parts: Any) -> dict[str, int]:
-    """Counts by name, added up."""
+def add_up(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Add up counts by name."""
     total: Counter[str] = Counter()
     for part in parts:
         for name, number in part.items():
@@ -137,6 +136,10 @@ def add_up(parts: Any) -> dict[str, int]:
     return dict(total)
 
 
-def _sum_known(numbers: Any) -> int | None:
-    known = list(numbers)
-    return None if None in known else sum(known)
+def _sum_known(numbers: Iterable[int | None]) -> int | None:
+    total = 0
+    for number in numbers:
+        if number is None:
+            return None
+        total += number
+    return total

@@ -5,26 +5,31 @@ table of a million rows does not keep the event loop from other work.
 """
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from heapq import nsmallest
-from typing import Any
+from typing import Any, Final
 
 from aiohttp import web
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
 
+from schemas.base import Json
 from streams.engine import position as positions
 from streams.engine import rows
+from streams.readmodel.items import Head
 from streams.rules.store import OrgRows
-from streams.web import finding, shapes
-from streams.web.answers import not_found
+from streams.web import search as searching
+from streams.web.base import Handler, ViewResponse, own_as_of
 from streams.web.forward import HOP_HEADER
-from streams.web.frame import Answer, Handler, own_as_of
-from streams.web.order import write_cursor
-from streams.web.queries import page_asked
-from streams.web.shapes import View
+from streams.web.paging import write_cursor
+from streams.web.queries import requested_page
+from streams.web.responses import not_found
+from streams.web.shapes import Valuation
 from streams.web.source import Shard, Source
 from streams.web.summary import smallest
+from streams.web.times import time_or_null
 
-Json = dict[str, Any]
 Place = tuple[str, str]
 """A row's place in the order: its org and its id. A position has none, and its partition's number."""
 
@@ -32,28 +37,48 @@ SLICE_IDS = 10_000
 """So many ids are looked at before other work gets a turn: a few milliseconds."""
 
 
+Make = Callable[[Valuation, OrgRows], ViewResponse]
+
+
+class _Item(TypedDict):
+    key: str
+    partition: int
+    row: Json | None
+
+
+class _Rows(TypedDict):
+    items: list[_Item]
+    heads: list[Head]
+    next: str | None
+
+
+_ROWS: Final = TypeAdapter[Any](_Rows)
+
+
 class Tables:
     """The views under `/tables/` of one worker.
 
-    `of_org` answers from the rows of the request's org, `of_partition` from a partition, each where it is assigned.
-    `ask_others` returns the JSON that each other worker answers to a path; `all_present` raises unless the heads of all
-    partitions are there.
+    `of_org` responds from the rows of the request's org, `of_partition` from a partition, each where it is assigned.
+    `ask_others` returns the JSON that each other worker has at a path; `check_all_ready` raises unless the heads of all
+    partitions are ready.
     """
 
     def __init__(
         self,
         source: Source,
         *,
-        of_org: Callable[[web.Request, Callable[[View, OrgRows], Answer]], Awaitable[Answer | web.Response]],
+        of_org: Callable[
+            [web.Request, Callable[[Valuation, OrgRows], ViewResponse]], Awaitable[ViewResponse | web.Response]
+        ],
         of_partition: Callable[[web.Request, int, str], Awaitable[Shard | web.Response]],
-        ask_others: Callable[[str], Awaitable[list[Json]]],
-        all_present: Callable[[list[Json]], None],
+        ask_others: Callable[[str, TypeAdapter[Any]], Awaitable[list[Any]]],
+        check_all_ready: Callable[[list[Json]], None],
     ) -> None:
         self._source = source
         self._of_org = of_org
         self._of_partition = of_partition
         self._ask_others = ask_others
-        self._all_present = all_present
+        self._check_all_ready = check_all_ready
 
     def views(self) -> dict[str, Handler]:
         """Return every path with its handler."""
@@ -64,28 +89,28 @@ class Tables:
             "/tables/{table}/{org}/{id:.+}": self.row,
         }
 
-    async def tables(self, _: web.Request) -> Answer:
+    async def tables(self, _: web.Request) -> ViewResponse:
         """`/tables/`."""
         items = [
             {"table": table, "description": description, "path": f"/tables/{table}/"}
             for table, description in rows.DESCRIPTIONS.items()
         ]
-        return Answer("tables.html", {"items": items, "next": None, "as_of": own_as_of(self._source)})
+        return ViewResponse("tables.html", {"items": items, "next": None, "as_of": own_as_of(self._source)})
 
-    async def table(self, request: web.Request) -> Answer:
+    async def table(self, request: web.Request) -> ViewResponse:
         """`/tables/{table}/`: the rows of all partitions."""
-        table = _table(request)
-        limit, asked_after = page_asked(request)
-        after = _place(table, "" if asked_after is None else asked_after[1])
+        table, path = _table(request), request.path
+        limit, requested_after = requested_page(request)
+        after = _place(table, "" if requested_after is None else requested_after[1])
         found = await rows_after([shard for shard in self._source.shards() if shard.ready], table, after, limit + 1)
-        heads, more = finding.heads(self._source), False
+        heads, more = searching.heads(self._source), False
         if HOP_HEADER not in request.headers:
-            cursor = "" if asked_after is None else f"&cursor={write_cursor(asked_after)}"
-            for answer in await self._ask_others(f"/tables/{table}/?limit={limit}{cursor}"):
-                found += answer["items"]
-                heads += answer["heads"]
-                more |= answer["next"] is not None
-            self._all_present(heads)
+            cursor = "" if requested_after is None else f"&cursor={write_cursor(path, requested_after)}"
+            for other in await self._ask_others(f"{path}?limit={limit}{cursor}", _ROWS):
+                found += other["items"]
+                heads += other["heads"]
+                more |= other["next"] is not None
+            self._check_all_ready(heads)
         found.sort(key=lambda item: _place(table, item["key"]))
         more |= len(found) > limit
         items = found[:limit]
@@ -93,39 +118,39 @@ class Tables:
             "table": table,
             "description": rows.DESCRIPTIONS[table],
             "items": items,
-            "next": write_cursor((0, items[-1]["key"])) if more else None,
+            "next": write_cursor(path, (0, items[-1]["key"]) if more and items else None),
             "as_of": smallest(heads),
             "heads": heads,
         }
-        return Answer("table.html", value)
+        return ViewResponse("table.html", value)
 
-    async def row(self, request: web.Request) -> Answer | web.Response:
+    async def row(self, request: web.Request) -> ViewResponse | web.Response:
         """`/tables/{table}/{org}/{id}`."""
         table, row_id = _table(request), request.match_info["id"]
 
-        def make(view: View, org: OrgRows) -> Answer:
+        def make(valuation: Valuation, org: OrgRows) -> ViewResponse:
             key = f"{org.org.org_id}/{row_id}"
             found = rows.org_row(org, table, row_id)
             if found is None:
                 raise not_found(
                     f"table {table} has no row {key!a}; /tables/{table}/ lists its rows",
-                    as_of=shapes.time_or_null(view.as_of),
+                    as_of=time_or_null(valuation.as_of),
                 )
-            value = {"table": table, **_item(view.partition, key, found), "as_of": shapes.time_or_null(view.as_of)}
-            return Answer("row.html", value)
+            value = {"table": table, **_item(valuation.partition, key, found), "as_of": time_or_null(valuation.as_of)}
+            return ViewResponse("row.html", value)
 
         return await self._of_org(request, make)
 
-    async def position(self, request: web.Request) -> Answer | web.Response:
+    async def position(self, request: web.Request) -> ViewResponse | web.Response:
         """`/tables/positions/{partition}`."""
         key = request.match_info["partition"]
-        if not (key.isascii() and key.isdecimal() and str(int(key)) == key and int(key) < self._source.partitions):
+        if not re.fullmatch(r"0|[1-9][0-9]{0,5}", key) or int(key) >= self._source.partitions:
             raise not_found(f"{key!a} is no partition: they are 0 to {self._source.partitions - 1}")
         shard = await self._of_partition(request, int(key), f"partition {key}")
         if isinstance(shard, web.Response):
             return shard
         value = _item(shard.partition, key, rows.row(shard, positions.TABLE, key))
-        return Answer("row.html", {"table": positions.TABLE, **value, "as_of": shapes.time_or_null(shard.as_of)})
+        return ViewResponse("row.html", {"table": positions.TABLE, **value, "as_of": time_or_null(shard.as_of)})
 
 
 async def rows_after(shards: Sequence[Shard], table: str, after: Place, count: int) -> list[Json]:

@@ -1,14 +1,13 @@
-"""A life as a picture: what stretches and marks are drawn, and where. Made from the views' JSON, so the two agree."""
+"""A life as a picture: which stretches and marks are drawn, and where. Made from the views' JSON, so the two agree."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from schemas.times import parse_rfc3339, rfc3339
+from schemas.base import Json
+from schemas.times import parse_rfc3339
 from streams.billing.minutes import floor_minute
 from streams.limits import DAY_MS, HEARTBEAT_GRACE_MS, HOUR_MS, MINUTE_MS
-
-Json = dict[str, Any]
+from streams.web.times import time_text
 
 _STEPS_MS = (
     MINUTE_MS,
@@ -27,7 +26,7 @@ _MOST_STEPS = 8
 _SHORTEST_MS = 1_000
 _WORDS = {
     "billed": "billed",
-    "pending": "pending, follows at the next ticks",
+    "pending": "pending, billed at the next ticks",
     "paused": "paused: no heartbeat",
     "held": "held",
     "forgiven": "forgiven, never billed",
@@ -50,12 +49,12 @@ class Stretch:
     @property
     def start(self) -> str:
         """Its start, RFC 3339."""
-        return rfc3339(self.start_ms)
+        return time_text(self.start_ms)
 
     @property
     def end(self) -> str:
         """Its end, RFC 3339."""
-        return rfc3339(self.end_ms)
+        return time_text(self.end_ms)
 
     @property
     def duration_ms(self) -> int:
@@ -106,40 +105,47 @@ class _Scale:
         step = next((one for one in _STEPS_MS if span <= one * _MOST_STEPS), _STEPS_MS[-1])
         first = -(-self.start_ms // step) * step
         return [
-            (self.x(at), rfc3339(at)[5:10] if step >= DAY_MS else rfc3339(at)[11:16])
+            (self.x(at), time_text(at)[5:10] if step >= DAY_MS else time_text(at)[11:16])
             for at in range(first, self.end_ms, max(step, floor_minute(span // _MOST_STEPS)))
         ]
 
 
-def build(entity: Json, history: Sequence[Json]) -> Timeline:
-    """The picture of a replica's or an instance's JSON, with its changes of state where they are known.
+def build(entity: Json, history: Sequence[Json], most: int) -> Timeline:
+    """Return the picture of a replica's or an instance's JSON, with its changes of state where they are known.
 
-    `history` has `to` and `at` of every change, oldest first; empty: states are told from the windows.
+    `history` has `to` and `at` of every change, oldest first; empty: states are derived from the windows. Only the
+    newest `most` windows and changes are drawn, and the picture starts with them.
     """
-    start = parse_rfc3339(entity["created_at"])
-    as_of = parse_rfc3339(entity["as_of"])
-    end = max([as_of, start, *(parse_rfc3339(one["billed_until"]) for one in entity["windows"])])
+    start = max(_start_of(entity["windows"], "opened_at", most), _start_of(history, "at", most))
+    start = max(start, parse_rfc3339(entity["created_at"]))
+    windows = entity["windows"][-most:]
+    end = max([parse_rfc3339(entity["as_of"]), start, *(parse_rfc3339(one["billed_until"]) for one in windows)])
     if entity["ended_at"] is not None:
-        end = max([parse_rfc3339(entity["ended_at"]), *(_end_of(one, start) for one in entity["windows"])])
+        end = max([parse_rfc3339(entity["ended_at"]), start, *(_end_of(one, start) for one in windows)])
     scale = _Scale(start, end)
-    known = _from_history(history, scale.end_ms) if history else _from_windows(entity, start, scale.end_ms)
+    if history:
+        known = _from_history(history[-most:], scale.end_ms)
+    else:
+        known = _from_windows(entity, windows, start, scale.end_ms)
     lanes: dict[str, list[Stretch]] = {
         "State": [
-            scale.stretch("State", state, state.replace("_", " "), since, until)
+            scale.stretch("State", state, state.replace("_", " "), max(since, start), until)
             for state, since, until in known
-            if until > since
+            if until > max(since, start)
         ],
     }
-    billing = [
-        scale.stretch(f"Billing · {one['meter']}", kind, words, since, until)
-        for one in entity["windows"]
-        for kind, words, since, until in _billing(one)
-        if until > since
-    ]
-    for stretch in billing:
-        lanes.setdefault(stretch.lane, []).append(stretch)
-    marks = [mark for one in entity["windows"] for mark in _marks(scale, one)]
-    return Timeline(entity["created_at"], rfc3339(scale.end_ms), lanes, marks, scale.steps())
+    for one in windows:
+        lane = f"Billing · {one['meter']}"
+        for kind, words, since, until in _billing(one):
+            if until > max(since, start):
+                lanes.setdefault(lane, []).append(scale.stretch(lane, kind, words, max(since, start), until))
+    marks = [mark for one in windows for mark in _marks(scale, one)]
+    return Timeline(time_text(start), time_text(scale.end_ms), lanes, marks, scale.steps())
+
+
+def _start_of(items: Sequence[Json], name: str, most: int) -> int:
+    """Return the time of the first of the newest `most` items; 0 where there are no more than these."""
+    return parse_rfc3339(items[-most][name]) if len(items) > most else 0
 
 
 def _end_of(window: Json, otherwise: int) -> int:
@@ -152,13 +158,13 @@ def _from_history(history: Sequence[Json], end_ms: int) -> Iterator[tuple[str, i
         yield change["to"], parse_rfc3339(change["at"]), until
 
 
-def _from_windows(entity: Json, start_ms: int, end_ms: int) -> Iterator[tuple[str, int, int]]:
+def _from_windows(entity: Json, windows: Sequence[Json], start_ms: int, end_ms: int) -> Iterator[tuple[str, int, int]]:
     """A window is a stretch of running, or of stopped; between two of a replica it was restarting."""
     is_replica = "replica_id" in entity
     now = entity["status"] if is_replica else entity["state"]
     at = start_ms
     before = "starting" if is_replica else "creating"
-    for window in entity["windows"]:
+    for window in windows:
         opened = parse_rfc3339(window["opened_at"])
         ended = end_ms if window["ended_at"] is None else parse_rfc3339(window["ended_at"])
         yield before, at, opened
@@ -193,8 +199,9 @@ def _billing(window: Json) -> Iterator[tuple[str, str, int, int]]:
 def _marks(scale: _Scale, window: Json) -> Iterator[Mark]:
     if window["last_health_check"] is None:
         return
-    beat = parse_rfc3339(window["last_health_check"])
-    yield Mark("beat", f"last heartbeat of {window['window_id']}", rfc3339(beat), scale.x(beat))
-    bound = beat + HEARTBEAT_GRACE_MS
-    if bound <= scale.end_ms:
-        yield Mark("bound", "90 s after it: nothing beyond is billed", rfc3339(bound), scale.x(bound))
+    heartbeat = parse_rfc3339(window["last_health_check"])
+    if heartbeat >= scale.start_ms:
+        yield Mark("heartbeat", f"last heartbeat of {window['window_id']}", time_text(heartbeat), scale.x(heartbeat))
+    bound = heartbeat + HEARTBEAT_GRACE_MS
+    if scale.start_ms <= bound <= scale.end_ms:
+        yield Mark("bound", "90 s after it: nothing later is billed", time_text(bound), scale.x(bound))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import re
+import socket
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PROFILE = "dedicated.h100.1x"
+TOKEN = "token-0123456789abcdef"  # noqa: S105 - of a test
+BASIC_TOKEN = base64.b64encode(f"anyone:{TOKEN}".encode()).decode()
+REDIS_PASSWORD = "redis-s3cret"  # noqa: S105 - of a Redis that is not there
 
 pytestmark = pytest.mark.kafka
 
@@ -73,7 +79,8 @@ async def test_a_minute_is_billed_and_explained(broker: SecuredKafkaServer, way:
     create = {"type": "create_deployment", "deployment_id": "chat", "model": "m", "gpu_type": "h100", "gpu_count": 1}
     healthy = {"event_id": "e1", "replica_id": "chat-r1", "status": "RUNNING", "message": "healthy"}
     # The worker comes first: it makes the topics, too, with the login that it was given.
-    with Worker(installation, **environ) as worker:
+    secrets = {"OBOL_HTTP_TOKEN": TOKEN, "REDIS_URL": f"redis://:{REDIS_PASSWORD}@127.0.0.1:1/0"}
+    with Worker(installation, "-l", "debug", **environ, **secrets) as worker:
         await asyncio.to_thread(worker.wait_for, "are at work")
         await installation.send(
             [
@@ -88,10 +95,26 @@ async def test_a_minute_is_billed_and_explained(broker: SecuredKafkaServer, way:
         (usage,) = [json.loads(record.value or b"") for record in await installation.read("croesus.usage")]
         assert (usage["replica_id"], usage["duration_ms"]) == ("chat-r1", MINUTE_MS)
         asked = f"{worker.url}/orgs/acme/explain/{usage['id']}"
-        explained = (await asyncio.to_thread(get, asked, 30, Accept="application/json")).json
+        authorized = {"Accept": "application/json", "Authorization": f"Bearer {TOKEN}"}
+        explained = (await asyncio.to_thread(partial(get, asked, 30, **authorized))).json
         # It is looked up in Kafka, by the views' own login.
         assert (explained["usage"]["topic"], explained["usage"]["offset"]) == ("croesus.usage", 0)
+        await asyncio.to_thread(send_broken_header, worker)
         assert await asyncio.to_thread(worker.stop) == 0
+        log = worker.log.read_text(errors="replace")
+        # What libraries log at this level is there, but for the secrets in it.
+        assert "Invalid header value char" in log
+        assert way == "certificate" or "SaslAuthenticateRequest" in log
+        for secret in (PASSWORD, TOKEN, REDIS_PASSWORD, BASIC_TOKEN[4:-4]):
+            assert secret not in log
+
+
+def send_broken_header(worker: Worker) -> None:
+    """Send the token in headers that no server can parse: it quotes them in its log."""
+    for header in (f"Bearer {TOKEN}", f"Basic {BASIC_TOKEN}"):
+        with socket.create_connection(("127.0.0.1", worker.port)) as client:
+            client.sendall(f"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: {header}\x01\r\n\r\n".encode())
+            assert client.recv(100)
 
 
 async def refusal(broker: SecuredKafkaServer, environ: dict[str, str]) -> Refusal | None:

@@ -20,6 +20,7 @@ ORDER = (
     "streams.limits",
     "topics.catalogue",
     "topics",
+    "streams.redaction",
     "streams.settings",
     "streams.lifecycle",
     "streams.meters",

@@ -141,7 +141,7 @@ def reached(source: str) -> set[str]:
 
 
 def overridden(module: str) -> Iterator[tuple[str, str]]:
-    """The private names of Faust and aiokafka that a module's classes define anew, or use as their own."""
+    """The private names of Faust and aiokafka that a module's classes override, or use as their own."""
     for owner in vars(importlib.import_module(module)).values():
         if not isinstance(owner, type) or owner.__module__ != module:
             continue

@@ -3,12 +3,16 @@
 import ssl
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from streams.rules.context import Switches
 from streams.settings import LOCAL_BOOTSTRAP_SERVERS, SettingError, Settings
+
+TOKEN = "0123456789abcdef"  # noqa: S105 - of a test
 
 DEFAULTS = {
     "bootstrap_servers": ("127.0.0.1:9092",),
@@ -24,9 +28,11 @@ DEFAULTS = {
     "clock": "wall",
     "commit_interval_ms": 100,
     "retention_h": 168,
+    "id_retention_d": 400,
     "http_host": "127.0.0.1",
     "http_port": 6066,
     "http_token": None,
+    "http_forward_insecure": False,
     "advertised_url": "http://127.0.0.1:6066",
     "data_dir": Path(".obol/worker-6066"),
     "app_id": "obol",
@@ -49,9 +55,9 @@ GOOD = [
     ("DEDICATED_BILLING_ENABLED", "False", "billing_enabled", False),
     ("DEDICATED_BILLING_DRY_RUN", "1", "billing_dry_run", True),
     ("DEDICATED_BILLING_DRY_RUN", "TRUE", "billing_dry_run", True),
-    ("REDIS_URL", "redis://127.0.0.1:6379/2", "redis_url", "redis://127.0.0.1:6379/2"),
-    ("REDIS_URL", "rediss://u:p@cache", "redis_url", "rediss://u:p@cache"),
-    ("REDIS_URL", "unix:///run/redis.sock", "redis_url", "unix:///run/redis.sock"),
+    ("REDIS_URL", "redis://127.0.0.1:6379/2", "redis_url", SecretStr("redis://127.0.0.1:6379/2")),
+    ("REDIS_URL", "rediss://u:p@cache", "redis_url", SecretStr("rediss://u:p@cache")),
+    ("REDIS_URL", "unix:///run/redis.sock", "redis_url", SecretStr("unix:///run/redis.sock")),
     ("OBOL_NAMESPACE", "team-a.test_1", "app_id", "team-a.test_1.obol"),
     ("OBOL_PARTITIONS", "1", "partitions", 1),
     ("OBOL_PARTITIONS", "1000", "partitions", 1_000),
@@ -61,10 +67,14 @@ GOOD = [
     ("OBOL_CLOCK", "log", "clock", "log"),
     ("OBOL_COMMIT_INTERVAL_MS", "1", "commit_interval_ms", 1),
     ("OBOL_RETENTION_H", "1", "retention_h", 1),
+    ("OBOL_ID_RETENTION_D", "7", "id_retention_d", 7),
+    ("OBOL_ID_RETENTION_D", "36500", "id_retention_d", 36_500),
     ("OBOL_HTTP_HOST", "::1", "advertised_url", "http://[::1]:6066"),
     ("OBOL_HTTP_HOST", "localhost", "http_host", "localhost"),
     ("OBOL_HTTP_PORT", "65535", "data_dir", Path(".obol/worker-65535")),
-    ("OBOL_HTTP_TOKEN", "s3cret", "http_token", "s3cret"),
+    ("OBOL_HTTP_TOKEN", "0123456789abcdef", "http_token", SecretStr("0123456789abcdef")),
+    ("OBOL_HTTP_TOKEN", "!" * 1_024, "http_token", SecretStr("!" * 1_024)),
+    ("OBOL_HTTP_FORWARD_INSECURE", "1", "http_forward_insecure", True),
     ("OBOL_ADVERTISED_URL", "https://obol-1.internal/", "advertised_url", "https://obol-1.internal"),
     ("OBOL_DATA_DIR", "/var/lib/obol", "data_dir", Path("/var/lib/obol")),
 ]
@@ -99,9 +109,14 @@ WRONG = [
     ("OBOL_CLOCK", ["walls"]),
     ("OBOL_COMMIT_INTERVAL_MS", ["0", "10001", "0.1"]),
     ("OBOL_RETENTION_H", ["0", "-168", "7d"]),
+    ("OBOL_ID_RETENTION_D", ["0", "36501", "400d", "6"]),
     ("OBOL_HTTP_HOST", ["http://127.0.0.1", "a b", "[::1]"]),
     ("OBOL_HTTP_PORT", ["0", "65536", "http"]),
-    ("OBOL_HTTP_TOKEN", ["a b", "é", "a\nb"]),
+    (
+        "OBOL_HTTP_TOKEN",
+        ["t", "0123456789abcde", "0123456789abcdef é", "0123456789\nabcdef", "0123456789 abcdef", "!" * 1_025],
+    ),
+    ("OBOL_HTTP_FORWARD_INSECURE", ["yes"]),
     ("OBOL_ADVERTISED_URL", ["obol:6066", "ftp://obol", "http://", "http://h:x", "http://h/?q", "http://h/ x"]),
     ("KAFKA_SECURITY_PROTOCOL", ["ssl", "TLS"]),
 ]
@@ -158,7 +173,29 @@ def test_the_croesus_host_is_one_of_the_servers() -> None:
 def test_an_open_address_needs_a_token(host: str) -> None:
     with pytest.raises(SettingError, match=r"^OBOL_HTTP_TOKEN is unset while the web views listen on"):
         Settings.from_env({"OBOL_HTTP_HOST": host})
-    assert Settings.from_env({"OBOL_HTTP_HOST": host, "OBOL_HTTP_TOKEN": "t"}).http_host == host
+    assert Settings.from_env({"OBOL_HTTP_HOST": host, "OBOL_HTTP_TOKEN": TOKEN}).http_host == host
+
+
+def test_ids_are_remembered_at_least_as_long_as_rows() -> None:
+    """169 hours are more than 7 days."""
+    assert Settings.from_env({"OBOL_RETENTION_H": "168", "OBOL_ID_RETENTION_D": "7"}).id_retention_d == 7
+    with pytest.raises(SettingError) as caught:
+        Settings.from_env({"OBOL_RETENTION_H": "169", "OBOL_ID_RETENTION_D": "7"})
+    assert str(caught.value) == (
+        "OBOL_ID_RETENTION_D is 7 days, which is shorter than OBOL_RETENTION_H (169 hours); set it to at least 8"
+    )
+
+
+def test_a_short_token_is_told_its_length_and_the_limits() -> None:
+    with pytest.raises(SettingError) as caught:
+        Settings.from_env({"OBOL_HTTP_TOKEN": "t"})
+    assert str(caught.value) == (
+        "OBOL_HTTP_TOKEN has 1 characters; use 16 to 1024 printable ASCII characters without spaces"
+    )
+
+
+def test_a_variable_counts_by_its_own_name_only() -> None:
+    assert Settings.from_env({"partitions": "3", "security": "SSL", "OBOL_partitions": "4"}) == Settings()
 
 
 def test_fausts_flags_win_and_are_judged_alike() -> None:
@@ -185,19 +222,54 @@ def test_topics_have_the_namespace() -> None:
     assert Settings(namespace="t").topic("user.commands") == "t.user.commands"
 
 
+HUSH = {
+    "OBOL_HTTP_TOKEN": "hush-0123456789abcdef",
+    "REDIS_URL": "redis://:hush2@h",
+    "KAFKA_SECURITY_PROTOCOL": "SASL_SSL",
+    "KAFKA_SASL_USERNAME": "obol",
+    "KAFKA_SASL_PASSWORD": "hush3",
+    "KAFKA_SSL_PASSWORD": "hush4",
+}
+
+
 def test_secrets_are_not_shown() -> None:
+    settings = Settings.from_env(HUSH)
+    for shown in (repr(settings), str(settings), str(settings.model_dump()), settings.model_dump_json()):
+        assert "hush" not in shown
+    assert settings.kafka_client_options()["sasl_plain_password"] == "hush3"  # noqa: S105 - of a test
+
+
+@pytest.mark.parametrize(
+    ("variable", "text"),
+    [
+        ("OBOL_HTTP_TOKEN", "hush"),
+        ("OBOL_HTTP_TOKEN", "hush 0123456789abcdef é"),
+        ("REDIS_URL", "hush://x"),
+        ("REDIS_URL", "redis://:pass/hush@h"),
+        ("REDIS_URL", "redis://u:p@h:hush"),
+        ("REDIS_URL", "redis://u:p@[hush"),
+        ("KAFKA_SASL_PASSWORD", "hush"),
+        ("KAFKA_SSL_PASSWORD", "hush"),
+    ],
+)
+def test_a_message_does_not_show_a_wrong_secret(variable: str, text: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        Settings.from_env({variable: text})
+    assert "hush" not in str(caught.value)
+    assert "hush" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_password_of_a_certificate_is_not_shown_when_it_does_not_open_the_key(tmp_path: Path) -> None:
+    path = tmp_path / "client.pem"
+    path.write_text("no certificate")
     env = {
-        "OBOL_HTTP_TOKEN": "hush1",
-        "REDIS_URL": "redis://:hush2@h",
-        "KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
-        "KAFKA_SASL_USERNAME": "obol",
-        "KAFKA_SASL_PASSWORD": "hush3",
+        "KAFKA_SECURITY_PROTOCOL": "SSL",
+        "KAFKA_SSL_CERTFILE": str(path),
+        "KAFKA_SSL_PASSWORD": "hush",
     }
-    assert "hush" not in repr(Settings.from_env(env))
-    for variable, text in (("OBOL_HTTP_TOKEN", "hush é"), ("REDIS_URL", "hush://x")):
-        with pytest.raises(SettingError) as caught:
-            Settings.from_env({variable: text})
-        assert "hush" not in str(caught.value)
+    with pytest.raises(SettingError) as caught:
+        Settings.from_env(env)
+    assert "hush" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_plain_clients() -> None:

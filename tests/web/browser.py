@@ -1,4 +1,4 @@
-"""Chromium by its driver: pages opened, looked at, and judged."""
+"""Chromium by its driver: pages are opened, read, and checked for accessibility."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.namespaces import fresh_namespace
 from tests.web.browser import Browser
-from tests.web.live import Live, tell_hostile, tell_stories
+from tests.web.live import Live, add_hostile, add_stories
 from tools.console import STATE
 
 if TYPE_CHECKING:
@@ -23,14 +23,14 @@ _NPM_DEADLINE_S = 120
 
 @pytest.fixture(scope="module")
 def live(kafka_bootstrap: str, redis_url: str) -> Iterator[Live]:
-    """One worker with stories to tell; a test may go on with them."""
+    """One worker with rows of every kind; tests may add to them."""
     with (
         fresh_namespace(kafka_bootstrap, "web") as namespace,
         Live(kafka_bootstrap, namespace, REDIS_URL=redis_url) as live,
     ):
         live.wait_ready()
-        tell_stories(live)
-        tell_hostile(live)
+        add_stories(live)
+        add_hostile(live)
         live.settle()
         yield live
 
@@ -47,7 +47,7 @@ def axe_source() -> str:
     """The script of axe-core, in the version that package-lock.json pins."""
     npm = shutil.which("npm")
     if npm is None:
-        pytest.skip("no npm here to fetch axe-core with: install npm to have pages judged for accessibility")
+        pytest.skip("no npm here to fetch axe-core with: install npm to have pages checked for accessibility")
     folder = STATE / "axe"
     script = folder / "node_modules" / "axe-core" / "axe.min.js"
     lock = (HERE / "package-lock.json").read_text(encoding="utf-8")

@@ -45,7 +45,7 @@ def until(look: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) ->
 
 
 class Live:
-    """One installation with its workers. What is told is written by `settle`, which waits until all is applied."""
+    """One installation with its workers. `settle` writes the added records, and waits until all are applied."""
 
     def __init__(self, bootstrap: str, namespace: str, workers: int = 1, **environ: str) -> None:
         self.installation = Installation(bootstrap, namespace, environ=environ)
@@ -66,7 +66,7 @@ class Live:
         """Where the first worker's views are."""
         return self.workers[0].url
 
-    def tell(self, clock: str, topic: str, org: str, **fields: Any) -> None:
+    def add(self, clock: str, topic: str, org: str, **fields: Any) -> None:
         """A record of an org; ids of events and commands are made up."""
         self._number += 1
         kind = {"user.commands": "command_id", "execlet.heartbeats": None}.get(topic, "event_id")
@@ -86,8 +86,8 @@ class Live:
                 self._pending.append(Sent("obol.clock", now, None, b'{"type":"tick"}', partition))
 
     def settle(self) -> None:
-        """Write what was told, in order of time, and wait until all of it is committed."""
-        # Stable, so that what was told first at one time stays first.
+        """Write the added records, sorted by time, and wait until all of them are committed."""
+        # Stable: records of one time keep the order in which they were added.
         records, self._pending = sorted(self._pending, key=lambda record: record.timestamp), []
         asyncio.run(self._settle(records))
 
@@ -97,7 +97,7 @@ class Live:
         await self.installation.wait_until_caught_up(self.workers)
 
     def get(self, path: str, worker: int = 0, **headers: str) -> Answer:
-        """What a worker answers."""
+        """Return a worker's response."""
         return get(self.workers[worker].url + path, **headers)
 
     def wait_ready(self) -> None:
@@ -113,49 +113,49 @@ def _complete(url: str) -> bool:
         return False
 
 
-def tell_stories(live: Live, org: str = "acme") -> None:
+def add_stories(live: Live, org: str = "acme") -> None:
     """B8's dead node; a deployment with one replica running, one restarted and one pulling; three instances."""
     live.price("08:00", "dedicated.h100.1x", "360")
     live.price("08:00", "dedicated.h100.2x", "700")
     live.price("08:00", "instance.a100.2x", "500")
     live.price("08:00", "disk", "0.5")
-    live.tell("08:30", "croesus.accounts", org, type="balance_updated", balance="52340.5")
+    live.add("08:30", "croesus.accounts", org, type="balance_updated", balance="52340.5")
     dedicated = {"type": "create_deployment", "gpu_type": "h100"}
-    live.tell("11:59", "user.commands", org, deployment_id="chat", model="llama", gpu_count=1, **dedicated)
-    live.tell("12:00", "execlet.progress", org, replica_id="chat-r1", status="RUNNING", message="healthy")
+    live.add("11:59", "user.commands", org, deployment_id="chat", model="llama", gpu_count=1, **dedicated)
+    live.add("12:00", "execlet.progress", org, replica_id="chat-r1", status="RUNNING", message="healthy")
     for minute in range(1, 31):
-        live.tell(f"12:{minute:02}", "execlet.heartbeats", org, replica_id="chat-r1")
-    live.tell("13:30", "execlet.progress", org, replica_id="chat-r1", status="VM_CRASH", message="")
+        live.add(f"12:{minute:02}", "execlet.heartbeats", org, replica_id="chat-r1")
+    live.add("13:30", "execlet.progress", org, replica_id="chat-r1", status="VM_CRASH", message="")
     big = {
         "deployment_id": "chat-large",
         "model": "meta-llama/Llama-3.3-70B-Instruct",
         "min_replicas": 3,
         "gpu_count": 2,
     }
-    live.tell("12:55", "user.commands", org, **dedicated, **big)
+    live.add("12:55", "user.commands", org, **dedicated, **big)
     for replica in ("chat-large-r1", "chat-large-r2"):
-        live.tell("12:57", "execlet.progress", org, replica_id=replica, status="STARTING", message="Pulling image")
-        live.tell("13:00", "execlet.progress", org, replica_id=replica, status="RUNNING", message="healthy")
-    live.tell("13:02", "execlet.progress", org, replica_id="chat-large-r3", status="STARTING", message="Pulling image")
-    live.tell("13:10:50", "execlet.progress", org, replica_id="chat-large-r2", status="RESTARTING", message="")
-    live.tell("13:12:40", "execlet.progress", org, replica_id="chat-large-r2", status="RUNNING", message="healthy")
+        live.add("12:57", "execlet.progress", org, replica_id=replica, status="STARTING", message="Pulling image")
+        live.add("13:00", "execlet.progress", org, replica_id=replica, status="RUNNING", message="healthy")
+    live.add("13:02", "execlet.progress", org, replica_id="chat-large-r3", status="STARTING", message="Pulling image")
+    live.add("13:10:50", "execlet.progress", org, replica_id="chat-large-r2", status="RESTARTING", message="")
+    live.add("13:12:40", "execlet.progress", org, replica_id="chat-large-r2", status="RUNNING", message="healthy")
     for minute in range(61):
         clock = f"{13 + minute // 60}:{minute % 60:02}"
-        live.tell(f"{clock}:20", "execlet.heartbeats", org, replica_id="chat-large-r1")
+        live.add(f"{clock}:20", "execlet.heartbeats", org, replica_id="chat-large-r1")
         if minute < 20:
-            live.tell(f"{clock}:40", "execlet.heartbeats", org, replica_id="chat-large-r2")
+            live.add(f"{clock}:40", "execlet.heartbeats", org, replica_id="chat-large-r2")
     hardware = {"offer_id": "tokyo-17", "gpu_type": "a100", "gpu_count": 2, "disk_gb": 200}
     for clock, instance in (("09:00", "trainer"), ("13:00", "notebook"), ("13:50", "booting")):
         template = {"mode": "jupyter", "image": "pytorch/pytorch:2.9-cuda13"}
-        live.tell(
+        live.add(
             clock, "user.commands", org, type="deploy_instance", instance_id=instance, template=template, **hardware
         )
-    live.tell("09:04", "host.reports", org, instance_id="trainer", report="workload_up")
-    live.tell("10:10", "user.commands", org, type="stop_instance", instance_id="trainer")
-    live.tell("10:13", "host.reports", org, instance_id="trainer", report="stop_confirmed")
-    live.tell("12:20", "user.commands", org, type="start_instance", instance_id="trainer")
-    live.tell("12:24", "host.reports", org, instance_id="trainer", report="workload_up")
-    live.tell("13:25", "host.reports", org, instance_id="notebook", report="launch_failed", message="no such image")
+    live.add("09:04", "host.reports", org, instance_id="trainer", report="workload_up")
+    live.add("10:10", "user.commands", org, type="stop_instance", instance_id="trainer")
+    live.add("10:13", "host.reports", org, instance_id="trainer", report="stop_confirmed")
+    live.add("12:20", "user.commands", org, type="start_instance", instance_id="trainer")
+    live.add("12:24", "host.reports", org, instance_id="trainer", report="workload_up")
+    live.add("13:25", "host.reports", org, instance_id="notebook", report="launch_failed", message="no such image")
     live.tick("08:31", "14:00")
 
 
@@ -168,15 +168,15 @@ HOSTILE = (
 )
 
 
-def tell_hostile(live: Live, org: str = "hostile") -> None:
+def add_hostile(live: Live, org: str = "hostile") -> None:
     """Every string field of every message, filled with what could break a page, a header, a log or a terminal."""
-    live.tell("08:30", "croesus.accounts", org, type="balance_updated", balance="99999999")
+    live.add("08:30", "croesus.accounts", org, type="balance_updated", balance="99999999")
     for number, text in enumerate(HOSTILE):
         dedicated = {"type": "create_deployment", "gpu_type": "h100", "gpu_count": 1}
-        live.tell("09:00", "user.commands", org, deployment_id=f"d{number}", model=text, **dedicated)
+        live.add("09:00", "user.commands", org, deployment_id=f"d{number}", model=text, **dedicated)
         template = {"mode": "ssh", "image": text}
         hardware = {"offer_id": text, "gpu_type": "a100", "gpu_count": 2, "disk_gb": 10}
-        live.tell(
+        live.add(
             "09:00",
             "user.commands",
             org,
@@ -185,15 +185,15 @@ def tell_hostile(live: Live, org: str = "hostile") -> None:
             template=template,
             **hardware,
         )
-        live.tell("09:05", "host.reports", org, instance_id=f"i{number}", report="launch_failed", message=text)
-        live.tell("09:05", "execlet.progress", org, replica_id=f"d{number}-r1", status="RUNNING", message=text)
-        # From here on, fields with a shape of their own: the record is refused, and its words are told by us.
-        live.tell("09:06", "execlet.progress", org, replica_id=text, status=text, message=text)
-        live.tell("09:06", "execlet.heartbeats", org, replica_id=text)
-        live.tell("09:06", "host.reports", org, instance_id=text, report=text, message=text)
-        live.tell("09:06", "croesus.accounts", org, type=text, balance=text)
-        live.tell("09:06", "inference.requests", org, deployment_id=text, count=text)
-        live.tell("09:06", "user.commands", org, type=text, deployment_id=text, instance_id=text, gpu_type=text)
-        live.tell("09:06", "user.commands", org, **dedicated | {"deployment_id": text, "model": text, "gpu_type": text})
-        live.tell("09:06", "execlet.heartbeats", text, replica_id="d0-r1")
+        live.add("09:05", "host.reports", org, instance_id=f"i{number}", report="launch_failed", message=text)
+        live.add("09:05", "execlet.progress", org, replica_id=f"d{number}-r1", status="RUNNING", message=text)
+        # From here on, fields with a pattern: the record is a dead letter or rejected, and our message names the text.
+        live.add("09:06", "execlet.progress", org, replica_id=text, status=text, message=text)
+        live.add("09:06", "execlet.heartbeats", org, replica_id=text)
+        live.add("09:06", "host.reports", org, instance_id=text, report=text, message=text)
+        live.add("09:06", "croesus.accounts", org, type=text, balance=text)
+        live.add("09:06", "inference.requests", org, deployment_id=text, count=text)
+        live.add("09:06", "user.commands", org, type=text, deployment_id=text, instance_id=text, gpu_type=text)
+        live.add("09:06", "user.commands", org, **dedicated | {"deployment_id": text, "model": text, "gpu_type": text})
+        live.add("09:06", "execlet.heartbeats", text, replica_id="d0-r1")
         live.price("09:06", text, "1")

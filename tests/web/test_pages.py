@@ -106,7 +106,7 @@ def test_the_states_of_an_instance_are_drawn_from_its_changes(live: Live, browse
 
 
 def test_a_badge_changes_without_a_reload_and_focus_stays(live: Live, browser: Browser) -> None:
-    live.tell(
+    live.add(
         "14:01",
         "user.commands",
         "acme",
@@ -122,7 +122,7 @@ def test_a_badge_changes_without_a_reload_and_focus_stays(live: Live, browser: B
     pulses = browser.run("return getComputedStyle(document.querySelector('h1 .badge .dot')).animationName")
     assert pulses == "pulse"
     browser.run("window.sameOne = true; document.querySelector('summary').focus()")
-    live.tell("14:02", "execlet.progress", "acme", replica_id="fresh-r1", status="RUNNING", message="healthy")
+    live.add("14:02", "execlet.progress", "acme", replica_id="fresh-r1", status="RUNNING", message="healthy")
     live.settle()
     until(lambda: browser.texts("h1 .badge") == ["running"], "the badge to say running", 20)
     assert browser.run("return window.sameOne") is True

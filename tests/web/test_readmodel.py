@@ -1,8 +1,10 @@
-"""The read model on a real Redis: stopped, slowed and flushed under load, it changes no answer but its own age."""
+"""The read model on a real Redis: stopped, slowed and flushed under load, it changes no response but its own age."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 import uuid
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -12,9 +14,12 @@ import pytest
 from redis import asyncio as redis
 
 from streams.metrics.census import Censuses
-from streams.readmodel import ReadModel
+from streams.readmodel import ReadModel, store
+from streams.web.pages import Pages
 from streams.web.summary import Summaries
 from tests.unit.web.support import Serving, Worker, World, serving
+from tests.unit.web.test_forward import mutations
+from topics.partitioner import partition_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -53,7 +58,7 @@ class Valve:
         self._tasks.clear()
 
     def hold(self) -> None:
-        """As if Redis had become slow: nothing comes through."""
+        """As if Redis had become slow: nothing passes."""
         self._open.clear()
 
     def release(self) -> None:
@@ -104,7 +109,7 @@ class Setting:
         await self._behind.delete(*keys)
 
     async def state_of(self, start: str) -> list[tuple[str, str]]:
-        """What the search tells, whoever answers it."""
+        """The states of all entities with this id, from the copy or from the owners."""
         got = await self.serving.get(f"/search?q={start}")
         assert got.status == 200
         return [(item["org_id"], item["state"]) for item in got.json["items"] if item["id"] == start]
@@ -128,7 +133,7 @@ async def setting(redis_url: str) -> AsyncIterator[Setting]:
         worker = Worker(world, "")
         summaries = Summaries(worker, Censuses(worker))
         model = ReadModel(url, namespace, world.partitions, worker.shards, summaries.own)
-        async with serving(world, read_model=model, summaries=summaries) as (served,):
+        async with serving(world, read_model=model, summaries=summaries, render=Pages()) as (served,):
             worker.own_url = served.url
             model.start()
             yield Setting(world, valve, served, model, behind, f"{{{namespace}.obol}}:")
@@ -172,7 +177,7 @@ async def test_fleet_orgs_and_search_come_from_the_copy_and_say_how_old_it_is(re
 
 
 async def copied(here: Setting, path: str) -> Any:
-    """The answer, where it came from Redis."""
+    """The response, where it came from Redis."""
     got = await here.serving.get(path)
     return got.json if got.status == 200 and from_copy(got) else None
 
@@ -196,7 +201,7 @@ async def copied_running(here: Setting, count: int) -> Any:
 
 
 @pytest.mark.parametrize("how", ["stopped", "slowed", "flushed"])
-async def test_trouble_with_redis_under_load_costs_no_answer_and_mends_itself(redis_url: str, how: str) -> None:
+async def test_trouble_with_redis_under_load_costs_no_response_and_is_recovered_from(redis_url: str, how: str) -> None:
     async with setting(redis_url) as here:
         await until(lambda: copied(here, "/"), "the copy")
         if how == "stopped":
@@ -207,7 +212,7 @@ async def test_trouble_with_redis_under_load_costs_no_answer_and_mends_itself(re
             here.healthy(f"org{number}", number + 1)
             if how == "flushed" and number == 3:
                 await here.flush()
-            # The org's own answer is exact at once; what spans orgs is there, from the copy or not.
+            # The view of one org is exact at once; a view of all orgs is there, from the copy or not.
             exact = (await here.serving.get(f"/orgs/org{number}/replicas/chat-r1")).json
             assert exact["status"] == "running"
             assert (await here.serving.get("/")).status == 200
@@ -271,8 +276,102 @@ async def test_another_owner_takes_the_copy_over(redis_url: str) -> None:
                 return found is not None and [item["org_id"] for item in found.items if item["id"] == "fresh"]
 
             assert await until(taken_over, "the new owner's rows") == ["newer"]
-            left = await here.model.search("chat", 10)
-            assert left is not None
+            left = await until(lambda: here.model.search("chat", 10), "a lookup that Redis responds to in time")
             assert left.items == []
         finally:
             await model.stop()
+
+
+ORG = next(f"org{number}" for number in range(6) if partition_of(f"org{number}", 3) == 0)
+"""One of partition 0."""
+
+MALFORMED: list[tuple[str, str, dict[str, str | bytes]]] = [
+    *(("parts", "part:0", {"summary": text}) for text in ("", "{", "[]", "null", "{}", b"\xff", "[" * 100_000)),
+    *(("parts", "part:1", {"at": text}) for text in ("", "yesterday", "1e3", b"\xff")),
+    *(("parts", "part:1", {"as_of": text}) for text in ("tomorrow", "2026-02-30T00:00:00.000Z", b"\xff")),
+    *(("orgs", "org:0", {ORG: text}) for text in ("", "{}", "[1]", '{"org_id":"<b>"}', b"\xff")),
+    *(("search", "states:0", {f"{ORG}\x1forg\x1f{ORG}": text}) for text in ("<script>", b"\xff", "x" * 100)),
+]
+
+
+@pytest.fixture
+async def frozen(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[ReadModel, Any, Setting]]:
+    """A copy that is not written any more, Redis itself, and a worker that reads the copy."""
+    async with setting(redis_url) as here:
+        await until(lambda: copied(here, "/"), "the copy")
+        assert here.model._following is not None
+        here.model._following.cancel()
+        await asyncio.wait([here.model._following])
+        monkeypatch.setattr(store, "STALE_MS", 3_600_000)
+        monkeypatch.setattr(store, "_PAUSE_S", 0.0)
+        behind = redis.from_url(redis_url)
+        yield here.model, behind, here
+        await behind.aclose()
+
+
+async def look(model: ReadModel, lookup: str) -> Any:
+    match lookup:
+        case "parts":
+            return await model.parts()
+        case "orgs":
+            return await model.orgs("", 10)
+    return await model.search("org", 10)
+
+
+async def test_a_malformed_copy_is_no_copy(
+    frozen: tuple[ReadModel, Any, Setting], caplog: pytest.LogCaptureFixture
+) -> None:
+    model, behind, here = frozen
+    counted = 0
+
+    def count() -> None:
+        nonlocal counted
+        counted += 1
+
+    model.on_malformed = count
+    with caplog.at_level(logging.WARNING, "streams.readmodel.store"):
+        for lookup, key, fields in MALFORMED:
+            name = f"{model._prefix}{key}"
+            before = await behind.hgetall(name)
+            assert await look(model, lookup) is not None
+            await behind.hset(name, mapping=fields)
+            caplog.clear()
+            counted = 0
+            for _ in range(3):
+                assert await look(model, lookup) is None, fields
+            assert counted == 3, fields
+            (line,) = [record.getMessage() for record in caplog.records]
+            assert line.startswith("the read model in Redis is malformed")
+            assert line.isascii()
+            assert "\n" not in line
+            for path in ("/", "/orgs", "/search?q=org"):
+                assert (await here.serving.get(path)).status == 200, fields
+            await behind.hset(name, mapping=before)
+
+
+async def test_keys_of_another_type_and_members_of_another_form_are_no_copy(
+    frozen: tuple[ReadModel, Any, Setting],
+) -> None:
+    model, behind, _ = frozen
+    for key, member in (("ids:0", "org"), ("ids:0", "org\x1f<b>\x1forg"), ("orgs:0", "unknown")):
+        lookup = "search" if key == "ids:0" else "orgs"
+        await behind.zadd(f"{model._prefix}{key}", {member: 0})
+        assert await look(model, lookup) is None, member
+        await behind.zrem(f"{model._prefix}{key}", member)
+        assert await look(model, lookup) is not None
+    await behind.delete(f"{model._prefix}part:0")
+    await behind.set(f"{model._prefix}part:0", "a string")
+    assert await look(model, "parts") is None
+
+
+async def test_any_part_of_a_summary_may_be_malformed(frozen: tuple[ReadModel, Any, Setting]) -> None:
+    """Each part of it missing, or of another type: the copy is used only where a page can show it."""
+    model, behind, here = frozen
+    good = json.loads(await behind.hget(f"{model._prefix}part:0", "summary"))
+    results = set()
+    for summary in mutations(good):
+        await behind.hset(f"{model._prefix}part:0", mapping={"summary": json.dumps(summary)})
+        got = await here.serving.get("/", Accept="text/html")
+        assert got.status == 200, (summary, got.text)
+        results.add("From the read model" in got.text)
+    assert results == {True, False}

@@ -1,4 +1,4 @@
-"""Three workers: each answers for every org, and does so again once one of them is gone."""
+"""Three workers: each responds for every org, also after one of them was killed."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def three(kafka_bootstrap: str) -> Iterator[Live]:
         live.price("08:00", "dedicated.h100.1x", "360")
         for org in ORGS:
             command = {"type": "create_deployment", "deployment_id": "chat", "model": "m", "gpu_type": "h100"}
-            live.tell("11:59", "user.commands", org, **command, gpu_count=1)
-            live.tell("12:00", "execlet.progress", org, replica_id="chat-r1", status="RUNNING", message="healthy")
+            live.add("11:59", "user.commands", org, **command, gpu_count=1)
+            live.add("12:00", "execlet.progress", org, replica_id="chat-r1", status="RUNNING", message="healthy")
         live.tick("12:00", "12:05")
         live.settle()
         yield live
 
 
 def seen(live: Live, worker: int) -> dict[str, tuple[int, str]]:
-    """What a worker answers for each org: 503 counts as an answer, a wrong one would not be equal later."""
+    """Return a worker's response for each org, which may be a 503."""
     return {org: live.get(f"/orgs/{org}/replicas/chat-r1", worker)[::2] for org in ORGS}
 
 
@@ -50,7 +50,7 @@ def test_an_explanation_names_the_event_as_it_stands_in_kafka(three: Live) -> No
         assert got["price"]["price"] == "360"
 
 
-def test_a_worker_that_restores_says_so_instead_of_answering(three: Live) -> None:
+def test_every_worker_is_ready_and_has_no_views_of_faust(three: Live) -> None:
     for worker in three.workers:
         assert get(f"{worker.url}/ready").status == 200
         assert get(f"{worker.url}/health").json["status"] == "ok"
@@ -58,7 +58,7 @@ def test_a_worker_that_restores_says_so_instead_of_answering(three: Live) -> Non
         assert get(f"{worker.url}/metrics").text.startswith("# HELP obol_")
 
 
-def test_every_worker_answers_for_every_org_before_and_after_one_is_killed(three: Live) -> None:
+def test_every_worker_responds_for_every_org_before_and_after_one_is_killed(three: Live) -> None:
     whole = seen(three, 0)
     assert {status for status, _ in whole.values()} == {200}
     assert seen(three, 1) == whole
@@ -71,7 +71,7 @@ def test_every_worker_answers_for_every_org_before_and_after_one_is_killed(three
     def right_again(worker: int) -> bool:
         found = seen(three, worker)
         for org, (status, text) in found.items():
-            # Never wrong, never half: the whole answer, or 503 with when to ask again.
+            # Never wrong, never partial: the whole response, or 503 with Retry-After.
             assert status == 503 or text == whole[org][1], (org, text)
         return all(status == 200 for status, _ in found.values())
 

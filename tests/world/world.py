@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from schemas.base import Json
 from streams.limits import HOUR_MS
 from streams.replay.driver import ShardDriver
 from streams.rules.context import Switches
 from streams.rules.store import OrgRows
 from streams.web import shapes
-from streams.web.shapes import Json
 from tests.world.records import Numbers, Record, record
 from tests.world.timeline import ORG, acts
 from topics.catalogue import OUTBOUND
@@ -151,7 +151,8 @@ class World:
             return []
         match kind:
             case "deployment":
-                return [shapes.deployment(rows, row) for row in rows.deployments.values()]
+                replicas = shapes.replicas_of(rows, *rows.deployments)
+                return [shapes.deployment(row, replicas[key]) for key, row in rows.deployments.items()]
             case "replica":
                 return [shapes.replica(view, rows, row) for row in rows.replicas.values()]
             case "instance":
@@ -174,10 +175,10 @@ class World:
     def _rows(self, org_id: str) -> OrgRows | None:
         return self.driver.store(partition_of(org_id, self.driver.partitions)).orgs.get(org_id)
 
-    def _view(self, org_id: str) -> shapes.View:
+    def _view(self, org_id: str) -> shapes.Valuation:
         partition = partition_of(org_id, self.driver.partitions)
         as_of = self.driver.position(partition).as_of
-        return shapes.View(self.driver.prices, self.driver.switches, partition, as_of)
+        return shapes.Valuation(self.driver.prices, self.driver.switches, partition, as_of)
 
     def _new(self) -> Iterator[Sent]:
         for (topic, partition), seen in self._seen.items():

@@ -209,6 +209,11 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                 unit="s",
             ),
             Panel(
+                title="Redis malformed",
+                queries=((f'rate(obol_redis_malformed_total{{job=~"$job"}}[{_RATE}])', "{{instance}}"),),
+                description="Lookups that found a malformed read model: another program writes to its keys.",
+            ),
+            Panel(
                 title="CPU and memory",
                 queries=(
                     (f'rate(process_cpu_seconds_total{{job=~"$job"}}[{_RATE}])', "CPU cores {{instance}}"),

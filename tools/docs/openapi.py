@@ -71,6 +71,8 @@ _PARAMETERS: Json = {
 LISTS: dict[str, type[views.View]] = {
     "DeploymentList": views.Listed[views.Deployment],
     "InstanceList": views.Listed[views.Instance],
+    "ReplicaList": views.Listed[views.ReplicaOf],
+    "WindowList": views.Listed[views.Window],
     "PriceList": views.Listed[views.ProfilePrice],
     "PartitionList": views.Listed[views.PartitionFigures],
     "TableList": views.Listed[views.Table],
@@ -87,9 +89,12 @@ RESPONSE_MODELS: dict[str, type[views.View]] = {
     "/orgs/{org}": views.Org,
     "/orgs/{org}/deployments": LISTS["DeploymentList"],
     "/orgs/{org}/deployments/{id}": views.OneDeployment,
+    "/orgs/{org}/deployments/{id}/replicas": LISTS["ReplicaList"],
     "/orgs/{org}/replicas/{id}": views.Replica,
+    "/orgs/{org}/replicas/{id}/windows": LISTS["WindowList"],
     "/orgs/{org}/instances": LISTS["InstanceList"],
     "/orgs/{org}/instances/{id}": views.OneInstance,
+    "/orgs/{org}/instances/{id}/windows": LISTS["WindowList"],
     "/orgs/{org}/windows/{window_id}": views.OneWindow,
     "/orgs/{org}/explain/{usage_id}": views.Explanation,
     "/tables/": LISTS["TableList"],
@@ -110,9 +115,12 @@ _SUMMARIES = {
     "/orgs/{org}": "An org's balance, burn and runway, and its rows counted by state.",
     "/orgs/{org}/deployments": "An org's deployments.",
     "/orgs/{org}/deployments/{id}": "A deployment and its replicas.",
+    "/orgs/{org}/deployments/{id}/replicas": "All replicas of a deployment.",
     "/orgs/{org}/replicas/{id}": "A replica and its windows.",
+    "/orgs/{org}/replicas/{id}/windows": "All windows of a replica.",
     "/orgs/{org}/instances": "An org's instances, by default without destroyed ones.",
     "/orgs/{org}/instances/{id}": "An instance and its windows.",
+    "/orgs/{org}/instances/{id}/windows": "All windows of an instance.",
     "/orgs/{org}/windows/{window_id}": "A window, and how much of it is billed, pending and forgiven.",
     "/orgs/{org}/explain/{usage_id}": "Why a charge exists, or why a minute was not charged.",
     "/tables/": "Faust's tables, for people.",
@@ -121,7 +129,16 @@ _SUMMARIES = {
     "/tables/{table}/{org}/{id}": "A row as it is kept; its form may change.",
 }
 _NOT_503 = {"/health", "/prices", "/tables/"}
-_PAGED = {"/orgs", "/prices", "/orgs/{org}/deployments", "/orgs/{org}/instances", "/tables/{table}/"}
+_PAGED = {
+    "/orgs",
+    "/prices",
+    "/orgs/{org}/deployments",
+    "/orgs/{org}/deployments/{id}/replicas",
+    "/orgs/{org}/replicas/{id}/windows",
+    "/orgs/{org}/instances",
+    "/orgs/{org}/instances/{id}/windows",
+    "/tables/{table}/",
+}
 
 
 def openapi() -> Json:
@@ -192,14 +209,17 @@ def _operation_id(path: str) -> str:
     words = [word for word in path.split("/") if word and not word.startswith("{")]
     if path.endswith("}"):
         words[-1] = words[-1].removesuffix("s")
+    elif "{id}" in path:
+        return f"{words[-2].removesuffix('s')}_{words[-1]}"
     return "_".join(words[-1:]) or "fleet"
 
 
 def _parameters(path: str) -> Sequence[Json]:
     shared = [name for name in ("table", "org", "partition") if f"{{{name}}}" in path]
     found: list[Json] = [{"$ref": f"#/components/parameters/{name}"} for name in shared]
-    *_, kind, name = ("", *path.split("/"))
-    if name.endswith("id}"):
+    *_, kind, name = ("", *path.rpartition("id}")[0].split("/"))
+    if name.startswith("{"):
+        name += "id}"
         noun = "row" if "table" in shared else kind.removesuffix("s")
         text = "A usage id." if kind == "explain" else f"The {noun}'s id, looked up within its org."
         schema = {"type": "string"}

@@ -98,7 +98,8 @@ class Deployment(View):
     current_replicas: Count = Field(description="Replicas in running (R5).")
     min_replicas: Count
     profile: str
-    replicas: list[ReplicaOf] = Field(description="Oldest first.")
+    replicas: list[ReplicaOf] = Field(description="The newest 1,000, oldest first.")
+    replicas_total: Count = Field(description="How many there are; `…/replicas` lists all of them.")
     model: str
     serving: Literal["dedicated", "serverless"]
     idle_timeout_s: int | None
@@ -119,7 +120,9 @@ class Replica(AsOf):
     status: ReplicaStatus
     fail_reason: FailReason | None
     last_health_check: Rfc3339 | None
-    windows: list[Window] = Field(description="Oldest first.")
+    windows: list[Window] = Field(description="The newest 1,000, oldest first.")
+    windows_total: Count = Field(description="How many there are; `…/windows` lists all of them.")
+    conservation: Conservation = Field(description="All of its windows added up.")
     created_at: Rfc3339
     ended_at: Rfc3339 | None
 
@@ -138,7 +141,9 @@ class Instance(View):
     error_code: str | None
     error_message: str | None
     allowed_actions: list[Action] = Field(description="The actions that a user may request now (I11).")
-    windows: list[Window] = Field(description="Oldest first.")
+    windows: list[Window] = Field(description="The newest 1,000, oldest first.")
+    windows_total: Count = Field(description="How many there are; `…/windows` lists all of them.")
+    conservation: Conservation = Field(description="All of its windows added up.")
     stop_pending: bool = Field(description="A stop timed out, and its order is sent again at each tick (I1).")
     gpu_type: str
     gpu_count: Count

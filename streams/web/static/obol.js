@@ -1,4 +1,4 @@
-// Keeps a page as it would look if it were loaded anew: only what changed is touched, so focus, selection and scroll stay.
+// Keeps a page up to date: only what changed is replaced, so focus, selection and scroll position stay.
 "use strict";
 
 const EVERY_MS = 2000;
@@ -37,15 +37,15 @@ function patch(old, fresh) {
 
 async function refresh() {
   try {
-    const answer = await fetch(location.href, {
+    const response = await fetch(location.href, {
       headers: { Accept: "text/html" },
       cache: "no-store",
       signal: AbortSignal.timeout(10000),
     });
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const page = new DOMParser().parseFromString(await response.text(), "text/html");
     const fresh = page.querySelector("main");
-    const live = answer.ok || fresh.hasAttribute("data-live-anyway");
-    if (!live) throw new Error(page.querySelector(".lead")?.textContent ?? `HTTP ${answer.status}`);
+    const live = response.ok || fresh.hasAttribute("data-live-anyway");
+    if (!live) throw new Error(page.querySelector(".lead")?.textContent ?? `HTTP ${response.status}`);
     patch(main, fresh);
     patch(document.getElementById("as-of"), page.getElementById("as-of"));
     failures = 0;

@@ -74,7 +74,15 @@ def test_the_document_matches_the_official_schema() -> None:
 
 def test_every_path_of_the_contract_is_described() -> None:
     assert DOCUMENT["paths"].keys() >= PATHS
-    assert DOCUMENT["paths"].keys() - PATHS == {"/partitions", "/orgs", "/search", "/tables/positions/{partition}"}
+    assert DOCUMENT["paths"].keys() - PATHS == {
+        "/partitions",
+        "/orgs",
+        "/search",
+        "/orgs/{org}/deployments/{id}/replicas",
+        "/orgs/{org}/replicas/{id}/windows",
+        "/orgs/{org}/instances/{id}/windows",
+        "/tables/positions/{partition}",
+    }
 
 
 @pytest.mark.parametrize("name", FIELDS)
@@ -138,7 +146,11 @@ def busy_world() -> World:
         ("/orgs/{org}/deployments", "/orgs/acme/deployments?limit=1"),
         ("/orgs/{org}/deployments/{id}", "/orgs/acme/deployments/chat"),
         ("/orgs/{org}/deployments/{id}", "/orgs/acme/deployments/batch"),
+        ("/orgs/{org}/deployments/{id}/replicas", "/orgs/acme/deployments/chat/replicas"),
+        ("/orgs/{org}/deployments/{id}/replicas", "/orgs/acme/deployments/chat/replicas?limit=1"),
         ("/orgs/{org}/replicas/{id}", "/orgs/acme/replicas/chat-r1"),
+        ("/orgs/{org}/replicas/{id}/windows", "/orgs/acme/replicas/chat-r1/windows"),
+        ("/orgs/{org}/instances/{id}/windows", "/orgs/acme/instances/box/windows?limit=1"),
         ("/orgs/{org}/replicas/{id}", "/orgs/acme/replicas/chat-r2"),
         ("/orgs/{org}/replicas/{id}", "/orgs/acme/replicas/batch-r1"),
         ("/orgs/{org}/instances", "/orgs/acme/instances?include_destroyed=true"),

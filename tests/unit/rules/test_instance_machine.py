@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from schemas.base import Json
 from schemas.times import parse_rfc3339
-from streams.web.shapes import Json
 from tests.world.checks import METERS, check_outputs, check_rows
 from tests.world.timeline import to_clock, to_ms
 from tests.world.world import Sent, World

@@ -14,7 +14,7 @@ from streams.billing.windows import Origin
 from streams.rules.accountant import Accountant
 from streams.rules.context import Switches
 from streams.rules.decision import Dead, Decision
-from streams.rules.store import RowStore
+from streams.rules.store import OrgRows, RowStore
 from streams.web import shapes
 from topics import catalogue, codec
 
@@ -72,27 +72,30 @@ class PlatformViews:
     """The views of a `Platform` that the demo reads."""
 
     def __init__(self, platform: Platform, as_of: int) -> None:
-        self._book = platform.accountant.store
-        self._view = shapes.View(platform.prices, platform.accountant.switches, 0, as_of)
+        self._store = platform.accountant.store
+        self._valuation = shapes.Valuation(platform.prices, platform.accountant.switches, 0, as_of)
 
     def get(self, path: str) -> dict[str, Any]:
         _, _, org, *rest = urlsplit(path).path.split("/")
-        rows = self._book.orgs[org]
+        rows = self._store.orgs[org]
         match rest:
             case []:
-                return shapes.org(self._view, rows)
+                return shapes.org(self._valuation, rows)
             case ["deployments"]:
-                return _page(shapes.deployment(rows, row) for row in rows.deployments.values())
+                return _page(self._deployment(rows, name) for name in rows.deployments)
             case ["deployments", name]:
-                return shapes.deployment(rows, rows.deployments[name])
+                return self._deployment(rows, name)
             case ["replicas", name]:
-                return shapes.replica(self._view, rows, rows.replicas[name])
+                return shapes.replica(self._valuation, rows, rows.replicas[name])
             case ["instances"]:
-                return _page(shapes.instance(self._view, rows, row) for row in rows.instances.values())
+                return _page(shapes.instance(self._valuation, rows, row) for row in rows.instances.values())
             case ["instances", name]:
-                return shapes.instance(self._view, rows, rows.instances[name])
+                return shapes.instance(self._valuation, rows, rows.instances[name])
         msg = f"no view at {path}"
         raise LookupError(msg)
+
+    def _deployment(self, org: OrgRows, name: str) -> dict[str, Any]:
+        return shapes.deployment(org.deployments[name], shapes.replicas_of(org, name)[name])
 
 
 def _page(items: Iterable[dict[str, Any]]) -> dict[str, Any]:

@@ -87,7 +87,7 @@ async def test_another_partition_count_is_refused(admin: AIOKafkaAdminClient, se
 async def test_another_timestamp_type_is_refused(settings: Settings) -> None:
     await provision(settings)
     with pytest.raises(ProvisionError) as caught:
-        await provision(replace(settings, timestamps="producer"))
+        await provision(settings.having(timestamps="producer"))
     line = str(caught.value)
     assert (
         "has message.timestamp.type=LogAppendTime, OBOL_TIMESTAMPS says CreateTime; set OBOL_TIMESTAMPS=broker" in line
@@ -110,7 +110,7 @@ async def test_an_outbound_topic_with_the_brokers_timestamps_is_refused(
 async def test_a_topic_that_can_never_be_created_fails_at_once(admin: AIOKafkaAdminClient, settings: Settings) -> None:
     assert await partitions(admin, settings) == {}
     with pytest.raises(ProvisionError, match=r"^topic .* can't be created: .*[Rr]eplica.*; correct the settings"):
-        await provision(replace(settings, replication=99))
+        await provision(settings.having(replication=99))
 
 
 async def test_an_unreachable_cluster_fails_at_the_deadline() -> None:

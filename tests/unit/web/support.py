@@ -44,7 +44,7 @@ def at(clock: str) -> int:
     return parse_rfc3339(f"{DAY}T{time if '.' in time else f'{time}.000'}Z")
 
 
-def told(clock: str) -> str:
+def utc(clock: str) -> str:
     """The same time as views write it."""
     time = clock if clock.count(":") == 2 else f"{clock}:00"
     return f"{DAY}T{time if '.' in time else f'{time}.000'}Z"
@@ -182,7 +182,7 @@ class Worker:
 
 @dataclass
 class Got:
-    """An answer, read to its end."""
+    """A response, read to its end."""
 
     status: int
     headers: Any
@@ -193,29 +193,41 @@ class Got:
 class Serving:
     """A site that listens on 127.0.0.1."""
 
-    def __init__(self, url: str, site: Site, session: ClientSession) -> None:
+    def __init__(self, url: str, site: Site, session: ClientSession, runner: web.AppRunner) -> None:
         self.url = url
+        self._runner = runner
         self.site = site
         self._session = session
 
+    @property
+    def connections(self) -> int:
+        """How many clients are connected."""
+        assert self._runner.server is not None
+        return len(self._runner.server.connections)
+
     async def get(self, path: str, method: str = "GET", **headers: str) -> Got:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        async with self._session.request(method, self.url + path, headers=named) as answer:
-            text = await answer.text()
+        async with self._session.request(method, self.url + path, headers=named) as response:
+            text = await response.text()
             return Got(
-                answer.status, answer.headers, await answer.json() if "json" in answer.content_type else None, text
+                response.status,
+                response.headers,
+                await response.json() if "json" in response.content_type else None,
+                text,
             )
 
 
 @asynccontextmanager
-async def serving(world: World, count: int = 1, **options: Any) -> AsyncIterator[list[Serving]]:
-    """`count` workers that share the world's partitions round-robin."""
+async def serving(
+    world: World, count: int = 1, application: dict[str, Any] | None = None, **options: Any
+) -> AsyncIterator[list[Serving]]:
+    """`count` workers that share the world's partitions round-robin; `application` are aiohttp's options."""
     runners: list[web.AppRunner] = []
     served: list[Serving] = []
     session = ClientSession()
     try:
         for _ in range(count):
-            app = web.Application()
+            app = web.Application(**(application or {}))
             runner = web.AppRunner(app)
             worker = Worker(world, "")
             # The port is known only once it listens, and the site must be mounted before: so a socket first.
@@ -226,7 +238,7 @@ async def serving(world: World, count: int = 1, **options: Any) -> AsyncIterator
             await runner.setup()
             runners.append(runner)
             await web.SockSite(runner, socket).start()
-            served.append(Serving(worker.own_url, site, session))
+            served.append(Serving(worker.own_url, site, session, runner))
         for shard in world.all:
             world.owners.setdefault(shard.partition, served[shard.partition % count].url)
         yield served

@@ -8,7 +8,7 @@ import pytest
 
 from streams.rules.context import Switches
 from streams.web.lookup import Found
-from tests.unit.web.support import World, at, serving, told
+from tests.unit.web.support import World, at, serving, utc
 from tests.unit.web.test_json import dead_node
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ async def explain(worker: Serving, usage_id: str) -> dict[str, object]:
 async def test_a_charge_names_every_record_it_comes_from() -> None:
     world = dead_node()
     partition = world.shard_of("acme").partition
-    usage_id = f"chat-r1:{told('12:31')}"
+    usage_id = f"chat-r1:{utc('12:31')}"
     event = Found("croesus.usage", partition, 77, at("13:31"), b"")
     tick = Found("obol.clock", partition, 90, at("13:31"), b"")
     async with serving(world, lookup=KnownRecords({usage_id: event}, {at("13:31"): tick})) as (worker,):
@@ -55,34 +55,34 @@ async def test_a_charge_names_every_record_it_comes_from() -> None:
         assert got["reason"] is None
         assert got["event_id"] == usage_id
         assert (got["interval_start"], got["interval_end"], got["duration_ms"]) == (
-            told("12:31"),
-            told("12:31:30"),
+            utc("12:31"),
+            utc("12:31:30"),
             30_000,
         )
         assert got["opened_by"] == {
             "topic": "execlet.progress",
             "partition": partition,
             "offset": 0,
-            "timestamp": told("12:00"),
+            "timestamp": utc("12:00"),
         }
         assert got["closed_by"] == {
             "topic": "execlet.progress",
             "partition": partition,
             "offset": 1,
-            "timestamp": told("13:30"),
+            "timestamp": utc("13:30"),
         }
-        assert got["last_heartbeat"] == {"at": told("12:30"), "bounds_until": told("12:31:30")}
+        assert got["last_heartbeat"] == {"at": utc("12:30"), "bounds_until": utc("12:31:30")}
         assert got["usage"] == {
             "topic": "croesus.usage",
             "partition": partition,
             "offset": 77,
-            "timestamp": told("13:31"),
+            "timestamp": utc("13:31"),
         }
         assert got["sent_by"] == {
             "topic": "obol.clock",
             "partition": partition,
             "offset": 90,
-            "timestamp": told("13:31"),
+            "timestamp": utc("13:31"),
         }
         price = got["price"]
         assert isinstance(price, dict)
@@ -90,9 +90,9 @@ async def test_a_charge_names_every_record_it_comes_from() -> None:
             "360",
             "JPY",
             "per hour",
-            told("11:00"),
+            utc("11:00"),
         )
-        assert got["as_of"] == told("13:31")
+        assert got["as_of"] == utc("13:31")
 
 
 @pytest.mark.parametrize(
@@ -112,9 +112,9 @@ async def test_every_minute_of_the_dead_node(
     *, clock: str, charged: bool, reason: str | None, start: str, end: str
 ) -> None:
     async with serving(dead_node()) as (worker,):
-        got = await explain(worker, f"chat-r1:{told(clock)}")
+        got = await explain(worker, f"chat-r1:{utc(clock)}")
         assert (got["charged"], got["reason"]) == (charged, reason)
-        assert (got["interval_start"], got["interval_end"]) == (told(start), told(end))
+        assert (got["interval_start"], got["interval_end"]) == (utc(start), utc(end))
         assert got["detail"]
 
 
@@ -123,9 +123,9 @@ async def test_every_event_that_was_sent_is_explained_as_charged_with_its_own_in
     async with serving(dead_node()) as (worker,):
         for minute in range(32):
             start = f"12:{minute:02}"
-            got = await explain(worker, f"chat-r1:{told(start)}")
+            got = await explain(worker, f"chat-r1:{utc(start)}")
             assert got["charged"] is True
-            assert got["event_id"] == f"chat-r1:{told(start)}"
+            assert got["event_id"] == f"chat-r1:{utc(start)}"
             assert got["duration_ms"] == (30_000 if minute == 31 else 60_000)
 
 
@@ -145,7 +145,7 @@ async def test_a_minute_that_is_held(switches: Switches, price: str | None, held
     world.price("12:00:01", "dedicated.h100.1x", price)
     world.tick("12:02")
     async with serving(world) as (worker,):
-        got = await explain(worker, f"chat-r1:{told('12:00')}")
+        got = await explain(worker, f"chat-r1:{utc('12:00')}")
         assert (got["charged"], got["reason"], got["held"]) == (False, "held", held)
 
 
@@ -158,14 +158,14 @@ async def test_a_pause_a_catch_up_and_a_minute_that_is_still_open() -> None:
     world.beat("12:01", "acme", "chat-r1")
     world.ticks("12:01", "12:09")
     async with serving(world) as (worker,):
-        assert (await explain(worker, f"chat-r1:{told('12:01')}"))["charged"] is True
-        paused = await explain(worker, f"chat-r1:{told('12:02')}")
+        assert (await explain(worker, f"chat-r1:{utc('12:01')}"))["charged"] is True
+        paused = await explain(worker, f"chat-r1:{utc('12:02')}")
         assert (paused["reason"], paused["held"]) == ("paused", "no_heartbeat")
         world.beat("12:10", "acme", "chat-r1")
-        assert (await explain(worker, f"chat-r1:{told('12:02')}"))["reason"] == "not_due"
+        assert (await explain(worker, f"chat-r1:{utc('12:02')}"))["reason"] == "not_due"
         world.tick("12:10")
-        assert (await explain(worker, f"chat-r1:{told('12:02')}"))["charged"] is True
-        assert (await explain(worker, f"chat-r1:{told('12:10')}"))["reason"] == "not_due"
+        assert (await explain(worker, f"chat-r1:{utc('12:02')}"))["charged"] is True
+        assert (await explain(worker, f"chat-r1:{utc('12:10')}"))["reason"] == "not_due"
 
 
 async def test_what_an_instance_owed_was_sent_by_the_change_that_settled_it() -> None:
@@ -179,18 +179,18 @@ async def test_what_an_instance_owed_was_sent_by_the_change_that_settled_it() ->
     world.report("12:03", "acme", "box", "stop_confirmed")
     world.tick("12:05")
     partition = world.shard_of("acme").partition
-    gpu = f"box:gpu:{told('12:02:10')}"
+    gpu = f"box:gpu:{utc('12:02:10')}"
     event = Found("croesus.usage", partition, 3, at("12:02:40"), b"")
     async with serving(world, lookup=KnownRecords({gpu: event}, {})) as (worker,):
         got = await explain(worker, gpu)
         assert (got["charged"], got["duration_ms"], got["last_heartbeat"]) == (True, 30_000, None)
         sent_by = got["sent_by"]
         assert isinstance(sent_by, dict)
-        assert (sent_by["topic"], sent_by["timestamp"]) == ("user.commands", told("12:02:40"))
-        disk = await explain(worker, f"box:disk:{told('12:04')}")
+        assert (sent_by["topic"], sent_by["timestamp"]) == ("user.commands", utc("12:02:40"))
+        disk = await explain(worker, f"box:disk:{utc('12:04')}")
         assert (disk["charged"], disk["quantity"]) == (True, 100)
-        assert (await explain(worker, f"box:gpu:{told('12:04')}"))["reason"] == "not_running"
-        assert (await explain(worker, f"box:disk:{told('12:02:10')}"))["reason"] == "not_running"
+        assert (await explain(worker, f"box:gpu:{utc('12:04')}"))["reason"] == "not_running"
+        assert (await explain(worker, f"box:disk:{utc('12:02:10')}"))["reason"] == "not_running"
 
 
 async def test_serverless_is_never_charged() -> None:
@@ -199,13 +199,13 @@ async def test_serverless_is_never_charged() -> None:
     world.healthy("12:00", "acme", "chat-r1")
     world.tick("12:05")
     async with serving(world) as (worker,):
-        assert (await explain(worker, f"chat-r1:{told('12:01')}"))["reason"] == "serverless"
+        assert (await explain(worker, f"chat-r1:{utc('12:01')}"))["reason"] == "serverless"
 
 
 @pytest.mark.parametrize(
     "usage_id", ["chat-r1", "chat-r1:12:00", "chat-r1:ram:2026-11-29T12:00:00.000Z", "x:2026-13-29T12:00:00.000Z"]
 )
-async def test_what_is_no_usage_id_is_told_what_one_looks_like(usage_id: str) -> None:
+async def test_the_problem_of_a_malformed_usage_id_describes_one(usage_id: str) -> None:
     async with serving(dead_node()) as (worker,):
         got = await worker.get(f"/orgs/acme/explain/{usage_id}")
         assert got.status == 400

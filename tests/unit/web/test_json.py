@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from streams.web import site
+from streams.web.pages import Pages
 from tests.support.contract import DEPLOYMENT, INSTANCE, ORG, REPLICA, WINDOW
 from tests.support.rows import damage
-from tests.unit.web.support import World, at, serving, told
+from tests.unit.web.support import World, at, serving, utc
 
 AS_OF = {"as_of"}
 
@@ -33,18 +35,18 @@ async def test_the_dead_node_of_b8() -> None:
         assert set(got.json) >= REPLICA | AS_OF
         assert got.json["status"] == "failed"
         assert got.json["fail_reason"] == "container_crashed"
-        assert got.json["last_health_check"] == told("12:30")
-        assert got.json["as_of"] == told("13:31")
+        assert got.json["last_health_check"] == utc("12:30")
+        assert got.json["as_of"] == utc("13:31")
         (window,) = got.json["windows"]
         assert set(window) >= WINDOW
         assert {name: window[name] for name in sorted(WINDOW)} == {
             "window_id": "chat-r1.w1",
             "profile": "dedicated.h100.1x",
             "quantity": 1,
-            "opened_at": told("12:00"),
-            "ended_at": told("13:30"),
-            "last_health_check": told("12:30"),
-            "billed_until": told("13:30"),
+            "opened_at": utc("12:00"),
+            "ended_at": utc("13:30"),
+            "last_health_check": utc("12:30"),
+            "billed_until": utc("13:30"),
             "running_ms": 5_400_000,
             "billed_ms": 1_890_000,
             "pending_ms": 0,
@@ -54,7 +56,7 @@ async def test_the_dead_node_of_b8() -> None:
         }
         assert window["unexplained_ms"] == 0
         assert (await worker.get("/orgs/acme/windows/chat-r1.w1")).json == window | {
-            "as_of": told("13:31"),
+            "as_of": utc("13:31"),
             "owner_id": "chat-r1",
             "deployment_id": "chat",
         }
@@ -78,7 +80,7 @@ async def test_a_deployment_and_its_replicas() -> None:
                 {"replica_id": "chat-r1", "status": "pending"},
                 {"replica_id": "chat-r2", "status": "running"},
             ],
-            "as_of": told("12:01"),
+            "as_of": utc("12:01"),
         }
 
 
@@ -101,7 +103,7 @@ async def test_an_org_in_numbers() -> None:
         assert got["suspended"] is False
         assert got["burn_per_hour"] == "910"
         assert got["runway_s"] == 360
-        assert got["auto_stop_at"] == told("12:09")
+        assert got["auto_stop_at"] == utc("12:09")
         assert got["deployments"] == {"created": 1, "paused": 0, "failed": 0, "stopped": 0}
         assert got["replicas"]["running"] == 1
         assert sum(got["replicas"].values()) == 1
@@ -149,7 +151,7 @@ async def test_auto_destroy_is_a_day_after_the_balance_ran_out_and_at_minus_35()
     world.balance("10:30", "acme", "-10")
     async with serving(world) as (worker,):
         got = (await worker.get("/orgs/acme")).json
-        assert got["empty_since"] == told("10:00")
+        assert got["empty_since"] == utc("10:00")
         assert got["auto_stop_at"] is None
         assert got["auto_destroy_at"] == "2026-11-30T10:00:00.000Z"
 
@@ -238,11 +240,90 @@ async def test_a_list_goes_on_where_it_ended_even_when_rows_come_and_go() -> Non
         assert seen == [one for one in oldest_first if one != "d05"] + ["later"]
 
 
+def clock(second: int) -> str:
+    return f"{second // 3_600:02}:{second // 60 % 60:02}:{second % 60:02}"
+
+
+def flapping() -> World:
+    """A replica with 1,203 windows of 1 s each, 20 s apart; a tick at 08:00 has billed all of them."""
+    world = World()
+    world.price("00:00", "dedicated.h100.1x", "360")
+    world.deploy("00:00", "acme", "chat")
+    for number in range(1_203):
+        world.healthy(clock(20 * number), "acme", "chat-r1")
+        world.progress(clock(20 * number + 1), "acme", "chat-r1", "RESTARTING")
+    world.tick("08:00")
+    return world
+
+
+async def test_a_replica_has_its_newest_1000_windows_and_a_list_of_all() -> None:
+    async with serving(flapping(), render=Pages()) as (worker,):
+        got = (await worker.get("/orgs/acme/replicas/chat-r1")).json
+        assert [one["window_id"] for one in got["windows"]] == [f"chat-r1.w{n}" for n in range(204, 1_204)]
+        assert got["windows_total"] == 1_203
+        # All windows, also those that are not shown.
+        assert got["conservation"]["running_ms"] == got["conservation"]["billed_ms"] == 1_203_000
+        listed: list[str] = []
+        path: str | None = "/orgs/acme/replicas/chat-r1/windows?limit=500"
+        while path:
+            page = (await worker.get(path)).json
+            assert set(page["items"][0]) >= WINDOW
+            assert len(page["items"]) <= 500
+            listed += [one["window_id"] for one in page["items"]]
+            path = page["next"] and f"/orgs/acme/replicas/chat-r1/windows?limit=500&cursor={page['next']}"
+        assert listed == [f"chat-r1.w{n}" for n in range(1, 1_204)]
+        html = (await worker.get("/orgs/acme/replicas/chat-r1", Accept="text/html")).text
+        assert "All 1,203 windows" in html
+        assert html.count('<a href="/orgs/acme/windows/') == 100
+        assert html.count('data-kind="billed"') == 100
+        assert "20 min 3 s" in html
+        assert (await worker.get("/orgs/acme/replicas/chat-r1/windows", Accept="text/html")).text.count("<tr>") == 101
+        assert (await worker.get("/orgs/acme/replicas/none/windows")).status == 404
+
+
+async def test_a_deployment_has_its_newest_1000_replicas_and_a_list_of_all() -> None:
+    """A crash-looping replica is replaced at each tick (P5)."""
+    world = World()
+    world.price("00:00", "dedicated.h100.1x", "360")
+    world.deploy("00:00", "acme", "chat")
+    for number in range(1, 1_103):
+        world.progress(clock(30 * number), "acme", f"chat-r{number}", "VM_CRASH")
+        world.tick(clock(30 * number + 1))
+    async with serving(world, render=Pages()) as (worker,):
+        got = (await worker.get("/orgs/acme/deployments/chat")).json
+        assert [one["replica_id"] for one in got["replicas"]] == [f"chat-r{n}" for n in range(104, 1_104)]
+        assert (got["replicas_total"], got["replicas"][-1]["status"]) == (1_103, "pending")
+        first = (await worker.get("/orgs/acme/deployments/chat/replicas?limit=1000")).json
+        rest = (await worker.get(f"/orgs/acme/deployments/chat/replicas?limit=1000&cursor={first['next']}")).json
+        assert rest["next"] is None
+        listed = [one["replica_id"] for one in first["items"] + rest["items"]]
+        assert listed == [f"chat-r{n}" for n in range(1, 1_104)]
+        page = (await worker.get("/orgs/acme/deployments/chat", Accept="text/html")).text
+        assert "All 1,103 replicas" in page
+        assert page.count('<a href="/orgs/acme/replicas/') == 100
+
+
+async def test_a_page_of_a_list_ends_early_rather_than_grow_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(site, "MAX_NESTED", 5)
+    world = World()
+    world.price("11:00", "dedicated.h100.1x", "1")
+    for number in range(6):
+        world.deploy(f"12:0{number}", "acme", f"d{number}", min_replicas=2 if number != 3 else 20)
+    async with serving(world) as (worker,):
+        pages: list[list[str]] = []
+        path: str | None = "/orgs/acme/deployments?limit=4"
+        while path:
+            got = (await worker.get(path)).json
+            pages.append([item["deployment_id"] for item in got["items"]])
+            path = got["next"] and f"/orgs/acme/deployments?limit=4&cursor={got['next']}"
+        assert pages == [["d0", "d1"], ["d2"], ["d3"], ["d4", "d5"]]
+
+
 @pytest.mark.parametrize(
     "query",
     ["limit=0", "limit=1001", "limit=ten", "limit=-1", "limit=%C2%B2", "cursor=%00", "cursor=WzEsMl0", "status=gone"],
 )
-async def test_a_bad_query_is_told_what_is_good(query: str) -> None:
+async def test_the_problem_of_a_bad_query_says_what_is_allowed(query: str) -> None:
     world = World()
     world.deploy("12:00", "acme", "chat", serving="serverless")
     async with serving(world) as (worker,):
@@ -261,10 +342,10 @@ async def test_prices_and_since_when() -> None:
     world.price("12:30", "disk", None)
     async with serving(world) as (worker,):
         got = (await worker.get("/prices")).json
-        assert got["as_of"] == told("12:30")
+        assert got["as_of"] == utc("12:30")
         assert [(item["profile"], item["price"], item["since"]) for item in got["items"]] == [
-            ("disk", None, told("12:30")),
-            ("dedicated.h100.1x", "400", told("12:00")),
+            ("disk", None, utc("12:30")),
+            ("dedicated.h100.1x", "400", utc("12:00")),
         ]
         first = (await worker.get("/prices?limit=1")).json
         assert [item["profile"] for item in first["items"]] == ["disk"]
@@ -275,8 +356,8 @@ async def test_prices_and_since_when() -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "/orgs/nobody",
-        "/orgs/nobody/deployments",
+        "/orgs/unknown",
+        "/orgs/unknown/deployments",
         "/orgs/acme/deployments/none",
         "/orgs/acme/replicas/chat-r9",
         "/orgs/acme/instances/none",
@@ -291,7 +372,7 @@ async def test_prices_and_since_when() -> None:
         "/graph",
     ],
 )
-async def test_what_is_not_there_is_a_problem_with_words(path: str) -> None:
+async def test_what_does_not_exist_is_a_problem(path: str) -> None:
     async with serving(dead_node()) as (worker,):
         got = await worker.get(path)
         assert got.status == 404
@@ -327,7 +408,7 @@ async def test_not_ready_before_the_first_assignment() -> None:
         worker.site.source.is_assigned = False  # type: ignore[misc]
         got = await worker.get("/ready")
         assert got.status == 503
-        assert "has not been told yet" in got.json["detail"]
+        assert "no assignment of partitions yet" in got.json["detail"]
 
 
 async def test_ready_and_health_while_a_partition_restores() -> None:
@@ -364,7 +445,7 @@ async def test_the_fleet_adds_up_and_is_silent_while_it_can_not() -> None:
     async with serving(world, 2) as workers:
         for worker in workers:
             got = (await worker.get("/")).json
-            assert got["as_of"] == told("12:01")
+            assert got["as_of"] == utc("12:01")
             assert got["orgs"] == 12
             assert got["running_replicas"] == 12
             assert got["usage_per_minute"] + got["windows"]["paused"] == 12

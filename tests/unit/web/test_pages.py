@@ -12,7 +12,7 @@ import pytest
 from streams.web.lookup import Found
 from streams.web.pages import Pages, clock, duration, number, shown
 from tests.support.rows import damage
-from tests.unit.web.support import World, at, serving, told
+from tests.unit.web.support import World, at, serving, utc
 from tests.unit.web.test_explain import KnownRecords
 from tests.unit.web.test_json import dead_node
 
@@ -79,7 +79,7 @@ async def test_every_page_is_well_formed_has_no_inline_script_and_its_links_lead
         seen: set[str] = set()
         todo = [
             "/",
-            f"/orgs/acme/explain/chat-r1:{told('12:40')}",
+            f"/orgs/acme/explain/chat-r1:{utc('12:40')}",
             "/orgs/acme/instances?include_destroyed=true&limit=1",
         ]
         while todo:
@@ -123,14 +123,14 @@ async def test_an_unexplained_millisecond_is_an_alert_on_the_fleet_page() -> Non
         assert 'href="/orgs/acme"' in page
 
 
-async def test_a_fault_of_a_page_is_told_without_its_details(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_response_to_a_failed_view_has_no_details(caplog: pytest.LogCaptureFixture) -> None:
     def broken(_template: str, context: dict[str, Any]) -> str:
         if "status" in context["it"]:
             return "a fault"
         raise RuntimeError("secret")
 
     async with serving(dead_node(), render=broken) as (worker,):
-        with caplog.at_level(logging.CRITICAL, "streams.web.frame"):
+        with caplog.at_level(logging.CRITICAL, "streams.web.base"):
             got = await worker.get("/orgs/acme", **PAGE)
         assert (got.status, got.text) == (500, "a fault")
         assert "default-src 'none'" in got.headers["Content-Security-Policy"]
@@ -188,7 +188,7 @@ class KnownChanges(KnownRecords):
 
 
 def change(number_: int, to: str, clock_: str) -> Found:
-    value = f'{{"event_id":"replica:chat-r1:{number_}","to":"{to}","reason":"x","at":"{told(clock_)}"}}'
+    value = f'{{"event_id":"replica:chat-r1:{number_}","to":"{to}","reason":"x","at":"{utc(clock_)}"}}'
     return Found("lifecycle.changes", 0, number_, at(clock_), value.encode())
 
 
@@ -242,8 +242,8 @@ def test_numbers_and_money_lose_nothing(value: int | str | None, text: str) -> N
 
 
 def test_times_show_milliseconds_only_where_there_are_some() -> None:
-    assert "12:30:00<" in str(clock(told("12:30")))
-    assert "12:30:00.250<" in str(clock(told("12:30:00.250")))
+    assert "12:30:00<" in str(clock(utc("12:30")))
+    assert "12:30:00.250<" in str(clock(utc("12:30:00.250")))
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,13 @@ import pytest
 from streams.engine.table import TABLES
 from streams.web import tables
 from streams.web.pages import Pages
-from tests.unit.web.support import World, serving, told
+from tests.unit.web.support import World, serving, utc
 from tests.unit.web.test_json import dead_node
 
 if TYPE_CHECKING:
     from tests.unit.web.support import Serving
 
-TOKEN = "s3cret"  # noqa: S105 - of a test
+TOKEN = "0123456789abcdef"  # noqa: S105 - of a test
 
 
 def fleet() -> World:
@@ -54,7 +54,7 @@ async def test_all_tables_are_listed_with_what_a_row_is() -> None:
             "description": "A replica (R1).",
             "path": "/tables/replicas/",
         }
-        assert (got["next"], got["as_of"]) == (None, told("12:01"))
+        assert (got["next"], got["as_of"]) == (None, utc("12:01"))
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -71,15 +71,15 @@ async def test_any_worker_lists_every_row_once_in_order(
             first = (await worker.get(f"/tables/deployments/?limit={limit}")).json
             assert len(first["items"]) == min(limit, 15)
             assert (first["next"] is None) == (limit >= 15)
-            assert first["as_of"] == told("12:01")
+            assert first["as_of"] == utc("12:01")
 
 
 async def test_a_row_is_the_same_from_every_worker_and_in_the_list() -> None:
     async with serving(dead_node(), 3) as workers:
         listed = {item["key"]: item for item in await pages(workers[0], "/tables/windows/")}
-        answers = {(await worker.get("/tables/windows/acme/chat-r1.w1")).text for worker in workers}
-        assert len(answers) == 1
-        row = json.loads(answers.pop())
+        responses = {(await worker.get("/tables/windows/acme/chat-r1.w1")).text for worker in workers}
+        assert len(responses) == 1
+        row = json.loads(responses.pop())
         # B8: billed to 13:30, of which 31.5 min were sent.
         assert row["row"]["billed_ms"] == 1_890_000
         assert row["row"]["closed_by"]["topic"] == "execlet.progress"
@@ -114,17 +114,17 @@ async def test_partitions_are_in_order_of_their_numbers() -> None:
         ("/tables/nothing/", 404, "there is no table 'nothing'; there are orgs, deployments, "),
         ("/tables/nothing/acme/x", 404, "there is no table 'nothing'"),
         (
-            "/tables/replicas/acme/nobody",
+            "/tables/replicas/acme/unknown",
             404,
-            "table replicas has no row 'acme/nobody'; /tables/replicas/ lists its rows",
+            "table replicas has no row 'acme/unknown'; /tables/replicas/ lists its rows",
         ),
-        ("/tables/replicas/nobody/x", 404, "no org nobody is known"),
-        ("/tables/replicas/%3Cb%3E/x", 404, "'<b>' is no org id"),
+        ("/tables/replicas/unknown/x", 404, "there is no org unknown"),
+        ("/tables/replicas/%3Cb%3E/x", 404, "'<b>' is not an org id"),
         ("/tables/positions/4", 404, "'4' is no partition: they are 0 to 3"),
         ("/tables/positions/01", 404, "'01' is no partition"),
         ("/tables/positions/x", 404, "'x' is no partition"),
         ("/tables/replicas/?limit=0", 400, "limit is a whole number from 1 to 1000"),
-        ("/tables/replicas/?cursor=x", 400, "cursor is the next of an earlier answer"),
+        ("/tables/replicas/?cursor=x", 400, "cursor is the next of an earlier response"),
     ],
 )
 async def test_what_is_not_there_is_a_problem(path: str, status: int, detail: str) -> None:

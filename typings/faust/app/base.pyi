@@ -1,5 +1,5 @@
 from asyncio import Queue
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,7 @@ class App:
         web_host: str = ...,
         web_port: int = ...,
         web_tables_enabled: bool = ...,
+        web_application_options: Mapping[str, Any] = ...,
     ) -> None: ...
     @property
     def assignor(self) -> PartitionAssignor: ...
