@@ -70,6 +70,9 @@ def audit(orgs: Iterable[str], views: Views, stage: Stage) -> Audit:
     sent: Counter[tuple[str, str]] = Counter()
     for _, usage in stage.memory.usage:
         sent[usage.org_id, usage.window_id] += usage.duration_ms
+    credited: Counter[tuple[str, str]] = Counter()
+    for credit in stage.memory.credits:
+        credited[credit.org_id, credit.window_id] += credit.duration_ms
     found = Audit()
     for org in orgs:
         figures = found.orgs[org] = OrgFigures()
@@ -80,10 +83,16 @@ def audit(orgs: Iterable[str], views: Views, stage: Stage) -> Audit:
             single.add(window)
             if single.unexplained_ms:
                 found.problems.append(f"{name}: {single.unexplained_ms} ms of running time are unexplained")
+            back = credited.pop((org, window["window_id"]), 0)
+            if back != window["credited_ms"]:
+                found.problems.append(f"{name}: {window['credited_ms']} ms credited, but {back} ms sent to Croesus")
             billed = sent.pop((org, window["window_id"]), 0)
             if billed != window["billed_ms"]:
                 found.problems.append(f"{name}: {window['billed_ms']} ms billed, but {billed} ms sent to Croesus")
     found.problems += [f"{org}: {ms} ms sent for {window}, which no view shows" for (org, window), ms in sent.items()]
+    found.problems += [
+        f"{org}: {ms} ms credited for {window}, which no view shows" for (org, window), ms in credited.items()
+    ]
     found.problems += stage.croesus.refusals
     found.problems += [f"dead letter: {letter.decode(errors='replace')[:300]}" for letter in stage.memory.dead]
     if duplicates := stage.croesus.verdicts["duplicate"]:

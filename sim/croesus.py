@@ -1,4 +1,4 @@
-"""A stand-in for Croesus: it publishes prices, balances and suspensions, and books each usage event once, exactly.
+"""A stand-in for Croesus: it publishes prices, balances and suspensions, and books usage and credits once, exactly.
 
 An amount is `price per hour * quantity * duration`. The ledger adds up `price * quantity * ms`, which is exact, and
 divides by an hour only where a figure is shown or sent.
@@ -10,14 +10,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from hashlib import blake2b
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
+from schemas.credits import Credit
 from schemas.times import parse_rfc3339
 from schemas.usage import Usage
 from sim.records import HOUR_MS, Record, balance, price, reinstated, suspended
 
-Verdict: TypeAlias = Literal["booked", "duplicate", "conflict", "unpriced"]
-"""The result of a usage event: new · same id and content · same id, different content · no price was ever published."""
+Verdict: TypeAlias = Literal["booked", "duplicate", "conflict", "unpriced", "credited", "refused"]
+"""The result of a usage event or a credit.
+
+New · same id and content · same id, different content · no price was ever published · a credit booked · a credit that
+takes back more than was charged.
+"""
 
 _EXACT: Final = Context(prec=60)
 _PLACES: Final = Decimal("0.000001")
@@ -56,7 +61,10 @@ class Account:
     paid_in: Decimal = Decimal(0)
     used_price_ms: Decimal = Decimal(0)
     used_ms: int = 0
+    credited_price_ms: Decimal = Decimal(0)
+    credited_ms: int = 0
     events: int = 0
+    credits: int = 0
     by_type_ms: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     stated: str | None = None
     """The last balance that was published."""
@@ -68,10 +76,29 @@ class Account:
             return (self.used_price_ms / HOUR_MS).quantize(_PLACES, ROUND_HALF_EVEN)
 
     @property
+    def credited(self) -> Decimal:
+        """The amount credited, to six places."""
+        with localcontext(_EXACT):
+            return (self.credited_price_ms / HOUR_MS).quantize(_PLACES, ROUND_HALF_EVEN)
+
+    @property
     def balance(self) -> Decimal:
         """The balance, to six places."""
         with localcontext(_EXACT):
-            return (self.paid_in - self.used_price_ms / HOUR_MS).quantize(_PLACES, ROUND_HALF_EVEN)
+            return (self.paid_in - (self.used_price_ms - self.credited_price_ms) / HOUR_MS).quantize(
+                _PLACES, ROUND_HALF_EVEN
+            )
+
+
+@dataclass(slots=True)
+class Charge:
+    """A booked usage event: the price that it was booked at, its piece in ms since 1970, and what was taken back."""
+
+    rate: Decimal
+    quantity: int
+    start_ms: int
+    end_ms: int
+    taken_back: list[tuple[int, int]] = field(default_factory=list)
 
 
 class Croesus:
@@ -80,11 +107,14 @@ class Croesus:
     def __init__(self) -> None:
         self.prices = PriceHistory()
         self.accounts: dict[str, Account] = defaultdict(Account)
-        self.verdicts: dict[Verdict, int] = dict.fromkeys(("booked", "duplicate", "conflict", "unpriced"), 0)
+        self.verdicts: dict[Verdict, int] = dict.fromkeys(get_args(Verdict), 0)
         self.refusals: list[str] = []
         """One line for each refused event."""
         self._seen: dict[tuple[str, str], bytes] = {}
-        """A digest of the bytes of each booked event."""
+        """A digest of the bytes of each booked event and credit."""
+        self._charges: dict[tuple[str, str], Charge] = {}
+        self._early: dict[tuple[str, str], list[bytes]] = defaultdict(list)
+        """Credits that arrived before their usage events: across topics Kafka has no order."""
         self._changed: set[str] = set()
         self._sequence = 0
 
@@ -110,18 +140,15 @@ class Croesus:
         """Book a usage event. A second one with the same (org, id) is dropped, or refused if its content differs."""
         usage = Usage.model_validate_json(value)
         key = (usage.org_id, usage.id)
-        digest = blake2b(value, digest_size=16).digest()
-        seen = self._seen.get(key)
-        if seen is not None:
-            if seen == digest:
-                return self._count("duplicate")
-            self.refusals.append(f"{usage.org_id} {usage.id} was booked with different content than {value.decode()}")
-            return self._count("conflict")
+        if (repeated := self._repeated(key, value)) is not None:
+            return repeated
         rate = self.prices.at(usage.profile, parse_rfc3339(usage.interval_start))
         if rate is None:
             self.refusals.append(f"{usage.org_id} {usage.id}: {usage.profile} never had a price")
             return self._count("unpriced")
-        self._seen[key] = digest
+        self._seen[key] = _digest(value)
+        start_ms = parse_rfc3339(usage.interval_start)
+        self._charges[key] = Charge(rate, usage.quantity, start_ms, start_ms + usage.duration_ms)
         account = self.accounts[usage.org_id]
         with localcontext(_EXACT):
             account.used_price_ms += rate * usage.quantity * usage.duration_ms
@@ -129,7 +156,48 @@ class Croesus:
         account.by_type_ms[usage.type] += usage.duration_ms
         account.events += 1
         self._changed.add(usage.org_id)
+        for credit in self._early.pop(key, ()):
+            self.receive_credit(credit)
         return self._count("booked")
+
+    def receive_credit(self, value: bytes) -> Verdict | None:
+        """Book a credit at the price of its usage event; one that takes back more than was charged is refused.
+
+        Returns None for a credit whose usage event has not arrived yet: it is booked with that.
+        """
+        credit = Credit.model_validate_json(value)
+        key = (credit.org_id, credit.id)
+        if (repeated := self._repeated(key, value)) is not None:
+            return repeated
+        charge = self._charges.get((credit.org_id, credit.usage_id))
+        if charge is None:
+            self._early[credit.org_id, credit.usage_id].append(value)
+            return None
+        start_ms = parse_rfc3339(credit.interval_start)
+        end_ms = start_ms + credit.duration_ms
+        within = charge.start_ms <= start_ms and end_ms <= charge.end_ms and credit.quantity == charge.quantity
+        if not within or any(start_ms < end and start < end_ms for start, end in charge.taken_back):
+            self.refusals.append(f"{credit.org_id} {credit.id} takes back more than was charged")
+            return self._count("refused")
+        self._seen[key] = _digest(value)
+        charge.taken_back.append((start_ms, end_ms))
+        account = self.accounts[credit.org_id]
+        with localcontext(_EXACT):
+            account.credited_price_ms += charge.rate * credit.quantity * credit.duration_ms
+        account.credited_ms += credit.duration_ms
+        account.credits += 1
+        self._changed.add(credit.org_id)
+        return self._count("credited")
+
+    def _repeated(self, key: tuple[str, str], value: bytes) -> Verdict | None:
+        """Return the result of an id that was booked before, or None."""
+        seen = self._seen.get(key)
+        if seen is None:
+            return None
+        if seen == _digest(value):
+            return self._count("duplicate")
+        self.refusals.append(f"{key[0]} {key[1]} was booked with different content than {value.decode()}")
+        return self._count("conflict")
 
     def statements(self, at_ms: int) -> Iterator[Record]:
         """Return the balance of each org whose usage changed since the last call, ordered by org."""
@@ -147,3 +215,7 @@ class Croesus:
     def _count(self, verdict: Verdict) -> Verdict:
         self.verdicts[verdict] += 1
         return verdict
+
+
+def _digest(value: bytes) -> bytes:
+    return blake2b(value, digest_size=16).digest()

@@ -98,6 +98,8 @@ class CroesusService:
         for record in outputs:
             if record.topic == catalogue.USAGE.name:
                 self.croesus.receive(record.value)
+            elif record.topic == catalogue.CREDITS.name:
+                self.croesus.receive_credit(record.value)
             elif record.key is not None:
                 amount = Price.model_validate_json(record.value).price if record.value else None
                 self.croesus.prices.add(record.timestamp_ms, record.key, amount)
@@ -120,7 +122,7 @@ class CroesusService:
 async def run_croesus(service: CroesusService, installation: Installation, console: Console, *, once: bool) -> None:
     """Run Croesus until cancelled. With `once`, only book the existing usage."""
     await provision(installation)
-    async with link(installation, (catalogue.PRICES, catalogue.USAGE)) as kafka:
+    async with link(installation, (catalogue.PRICES, catalogue.USAGE, catalogue.CREDITS)) as kafka:
         with console.status("Reading prices and usage"):
             # Prices before usage: an event is priced when it is booked.
             service.receive(

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from schemas.changes import LifecycleChange
+from schemas.credits import Credit
+from schemas.notices import Notice
 from schemas.orders import ExecletOrder, HostOrder
 from schemas.results import CommandResult
 from schemas.usage import Usage
@@ -22,6 +24,8 @@ CroesusAction: TypeAlias = tuple[int, Callable[[Croesus, int], Iterable[Record]]
 
 OUTPUT_TOPICS: Final = (
     catalogue.USAGE,
+    catalogue.CREDITS,
+    catalogue.NOTICES,
     catalogue.CHANGES,
     catalogue.RESULTS,
     catalogue.EXECLET_ORDERS,
@@ -46,6 +50,8 @@ class Memory:
     """The outputs received so far. Usage events have the time of the tick that sent them."""
 
     usage: list[tuple[int, Usage]] = field(default_factory=list)
+    credits: list[Credit] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
     changes: list[LifecycleChange] = field(default_factory=list)
     results: list[CommandResult] = field(default_factory=list)
     dead: list[bytes] = field(default_factory=list)
@@ -92,6 +98,11 @@ class Stage:
             case catalogue.USAGE.name:
                 self.croesus.receive(record.value)
                 self.memory.usage.append((record.timestamp_ms, Usage.model_validate_json(record.value)))
+            case catalogue.CREDITS.name:
+                self.croesus.receive_credit(record.value)
+                self.memory.credits.append(Credit.model_validate_json(record.value))
+            case catalogue.NOTICES.name:
+                self.memory.notices.append(Notice.model_validate_json(record.value))
             case catalogue.EXECLET_ORDERS.name:
                 self._execlets.execute(ExecletOrder.model_validate_json(record.value), now_ms)
             case catalogue.HOST_ORDERS.name:

@@ -28,6 +28,8 @@ app.add_typer(send.app, name="send")
 app.add_typer(tail.app, name="tail")
 app.add_typer(show.app, name="show")
 app.command("explain")(show.explain)
+app.command("usage")(show.usage)
+app.command("credit")(send.credit)
 app.add_typer(topics.app, name="topics")
 app.add_typer(dead.app, name="dead")
 

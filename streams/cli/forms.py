@@ -1,6 +1,7 @@
 """Command-line options generated from the wire models: one option for each field."""
 
 import inspect
+import keyword
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 import typer
 
 from schemas.base import Json, Wire
+from streams.cli.failure import EXIT_USAGE, Failure
 
 GENERATED_IDS: Final = ("event_id", "command_id")
 """Generated when not given, so that no two records share one by accident (C1, C4)."""
@@ -29,12 +31,15 @@ class Field:
     @property
     def parameter(self) -> str:
         """The name of the Python parameter."""
-        return "_".join(self.path)
+        name = "_".join(self.path)
+        return f"{name}_" if keyword.iskeyword(name) else name
 
     @property
     def options(self) -> tuple[str, ...]:
         """Its spellings: `--deployment` and `--deployment-id`; a boolean also has its `--no-…`."""
-        long = "--" + self.parameter.replace("_", "-")
+        long = "--" + "-".join(self.path).replace("_", "-")
+        if self.type == list[str]:
+            return (long.removesuffix("s"),)
         if self.type is bool:
             return (f"{long}/--no-{long.removeprefix('--')}",)
         return (long.removesuffix("-id"), long) if self.path[-1].endswith("_id") else (long,)
@@ -59,6 +64,9 @@ def _fields(
         spec = _resolved(given, defs)
         path = (*above, name)
         if "const" in spec or name in without:
+            continue
+        if "additionalProperties" in spec or "patternProperties" in spec:
+            yield Field(path=path, type=list[str], help=_pairs_help(spec), required=False)
             continue
         if spec.get("type") == "object":
             yield from _fields(spec, defs, path, without)
@@ -103,13 +111,30 @@ def _help(description: str, *, generated: bool, required: bool, default: Any) ->
     )
 
 
+def _pairs_help(spec: Mapping[str, Any]) -> str:
+    return f"{spec.get('description', '').replace('`', '')} As KEY=VALUE; repeat it for more."
+
+
+def _pairs(field: Field, given: Iterable[str]) -> dict[str, str]:
+    """Return KEY=VALUE options as an object. Raises `Failure` for one without a `=`."""
+    pairs = {}
+    for text in given:
+        key, separator, value = text.partition("=")
+        if not separator:
+            raise Failure(f"{field.option} {text}: write it as KEY=VALUE, such as team=nlp", EXIT_USAGE)
+        pairs[key] = value
+    return pairs
+
+
 def body(form: Iterable[Field], values: Mapping[str, Any]) -> Json:
     """Return the record's JSON object, from the values of the options."""
     record: Json = {}
     for field in form:
         value = values.get(field.parameter)
-        if value is None:
+        if value is None or value == []:
             continue
+        if field.type == list[str]:
+            value = _pairs(field, value)
         parent = record
         for part in field.path[:-1]:
             parent = parent.setdefault(part, {})

@@ -11,10 +11,12 @@ from schemas.base import Json, Wire
 from schemas.clock import Tick
 from schemas.commands import Command
 from schemas.heartbeats import Heartbeat
+from schemas.operator import CreditWindow
 from schemas.prices import Price
 from schemas.progress import Progress
 from schemas.reports import LaunchFailed, OtherReport, OtherReportName
 from schemas.requests import InferenceRequest
+from schemas.times import rfc3339
 from streams.cli.context import now_ms, run, settings
 from streams.cli.failure import EXIT_USAGE, Failure
 from streams.cli.forms import body, command, fields, models_of
@@ -27,6 +29,7 @@ from topics.catalogue import (
     CLOCK,
     COMMANDS,
     HEARTBEATS,
+    OPERATOR_COMMANDS,
     PRICES,
     PROGRESS,
     REPORTS,
@@ -85,7 +88,7 @@ def _read(given: str) -> str:
 
 def _form(model: type[Wire], spec: TopicSpec, fixed: Json, extra: Extra) -> Callable[..., None]:
     """Return a command with an option for each field of `model` that is not in `fixed`, which the command name sets."""
-    form = fields(model, without=fixed)
+    form = fields(model, without=(*fixed, *extra))
 
     def action(values: Json) -> None:
         content = body(form, values)
@@ -128,6 +131,29 @@ _commands = _group("command", COMMANDS, _WAITED, "Send a user's command; each ge
 for _model in models_of(Command):
     _type = _model.model_fields["type"].default
     _commands.command(_type)(_form(_model, COMMANDS, {"type": _type}, _WAITED))
+
+_operator = _group("operator", OPERATOR_COMMANDS, _WAITED, "Send an operator's command; each gets one result.")
+_operator.command("credit_window")(_form(CreditWindow, OPERATOR_COMMANDS, {"type": "credit_window"}, _WAITED))
+
+
+def credit(
+    window_id: Annotated[str, typer.Argument(metavar="WINDOW_ID")],
+    org: Annotated[str, typer.Option("--org", "--org-id", help="The organisation whose window it is.")],
+    start: Annotated[str, typer.Option("--from", help="Start: RFC 3339, ms since 1970, or an age such as 2h.")],
+    until: Annotated[str, typer.Option(help="End, exclusive: likewise.")],
+    note: Annotated[str | None, typer.Option(help="Why; it stands in each credit.")] = None,
+    command_id: Annotated[str | None, typer.Option(help="Default: generated.")] = None,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait before exit code 3.")] = 30.0,
+) -> None:
+    """Credit what was billed of a window between two times, and wait for the result (B13)."""
+    times = {
+        "from": rfc3339(parse_time(start, "--from", now_ms)),
+        "until": rfc3339(parse_time(until, "--until", now_ms)),
+    }
+    given = {"org_id": org, "window_id": window_id, "note": note, "command_id": command_id}
+    content = {"type": "credit_window", **times, **{name: value for name, value in given.items() if value is not None}}
+    _send([validate(OPERATOR_COMMANDS, content, fields(CreditWindow))], {"wait": True, "timeout": timeout})
+
 
 _reports = _group("report", REPORTS, _TIMED, "Send a host's report about an instance.")
 for _name in ("launch_failed", *get_args(OtherReportName)):

@@ -2,7 +2,7 @@
 
 import json
 from typing import Annotated
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import typer
 
@@ -68,6 +68,19 @@ def explain(
     _show(("orgs", org_id, "explain", usage_id), url, timeout, as_json=as_json)
 
 
+def usage(
+    org: Annotated[str, typer.Argument(metavar="ORG_ID")],
+    start: Annotated[str | None, typer.Option("--from", help="First day, YYYY-MM-DD; default: 30 days ago.")] = None,
+    until: Annotated[str | None, typer.Option(help="Day after the last, YYYY-MM-DD; default: tomorrow.")] = None,
+    url: _URL = None,
+    as_json: _JSON = False,  # noqa: FBT002 - an option, given by name
+    timeout: _TIMEOUT = 30,
+) -> None:
+    """Show an organisation's usage, credits and cost by day, at Obol's prices (U1)."""
+    query = urlencode({name: day for name, day in (("from", start), ("until", until)) if day is not None})
+    _show(("orgs", org, "usage"), url, timeout, as_json=as_json, query=query)
+
+
 def _org_of(kind: str, row_id: str, url: str | None, timeout_s: float) -> str:
     """Return the only org that has a row with this id. Raises `Failure` when none or several have."""
     found = get_json(base_url(url), f"/search?q={quote(row_id, safe='')}", timeout_s)
@@ -81,8 +94,8 @@ def _org_of(kind: str, row_id: str, url: str | None, timeout_s: float) -> str:
             raise Failure(f"{len(orgs)} orgs have the {kind} {row_id}: add --org, one of {printable(', '.join(orgs))}")
 
 
-def _show(parts: tuple[str, ...], url: str | None, timeout_s: float, *, as_json: bool) -> None:
-    response = get_json(base_url(url), path(*parts), timeout_s)
+def _show(parts: tuple[str, ...], url: str | None, timeout_s: float, *, as_json: bool, query: str = "") -> None:
+    response = get_json(base_url(url), path(*parts) + (f"?{query}" if query else ""), timeout_s)
     console = out()
     if as_json:
         console.out(printable(json.dumps(response, ensure_ascii=False)), highlight=False)

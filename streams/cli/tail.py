@@ -17,13 +17,25 @@ from streams.cli.dead_letters import org_of
 from streams.cli.groups import group
 from streams.cli.text import parse_time, printable, time_text
 from streams.settings import Settings
-from topics.catalogue import CHANGES, DEAD_LETTERS, EXECLET_ORDERS, HOST_ORDERS, RESULTS, USAGE, TopicSpec
+from topics.catalogue import (
+    CHANGES,
+    CREDITS,
+    DEAD_LETTERS,
+    EXECLET_ORDERS,
+    HOST_ORDERS,
+    NOTICES,
+    RESULTS,
+    USAGE,
+    TopicSpec,
+)
 from topics.partitioner import partition_of
 
 app = group("Print the committed records of an output topic, and follow it.")
 
 _TOPICS: Final[dict[str, tuple[TopicSpec, ...]]] = {
     "usage": (USAGE,),
+    "credits": (CREDITS,),
+    "notices": (NOTICES,),
     "changes": (CHANGES,),
     "results": (RESULTS,),
     "orders": (EXECLET_ORDERS, HOST_ORDERS),
