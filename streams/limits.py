@@ -23,6 +23,7 @@ __all__ = [
     "MAX_DEPTH",
     "MAX_EVENTS_PER_WINDOW_PER_RECORD",
     "MAX_INSTANCES",
+    "MAX_NOTICES_SHOWN",
     "MAX_VALUE_BYTES",
     "MINUTE_MS",
     "MIN_FIRST_REPLICAS",
@@ -94,3 +95,6 @@ RUNWAY_NOTICE_INTERVAL_MS: Final = 6 * HOUR_MS
 
 DESTROY_NOTICE_AHEAD_MS: Final = HOUR_MS
 """N1: how long before I8's 24 h are over the notice may be sent; I8: how long after it nothing is destroyed."""
+
+MAX_NOTICES_SHOWN: Final = 20
+"""Notices that an org's row keeps for its page; all of them are in `org.notices`."""

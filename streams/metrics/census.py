@@ -14,6 +14,8 @@ from enum import StrEnum
 from typing import Final
 from weakref import WeakKeyDictionary
 
+from schemas.base import Json
+from schemas.times import rfc3339
 from streams.billing.windows import Held, Totals, Window
 from streams.lifecycle.deployment import DeploymentStatus
 from streams.lifecycle.instance import InstanceState
@@ -68,6 +70,8 @@ class Census:
     windows: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(CONDITIONS, 0)))
     totals: Totals = field(default_factory=Totals)
     alarms: dict[str, int] = field(default_factory=dict)
+    zombies: Counter[str] = field(default_factory=lambda: Counter({"replica": 0, "instance": 0}))
+    heard: list[Json] = field(default_factory=list)
     deployments: Counter[str] = field(default_factory=lambda: _zeros(DeploymentStatus))
     replicas: Counter[str] = field(default_factory=lambda: _zeros(ReplicaStatus))
     instances: Counter[str] = field(default_factory=lambda: _zeros(InstanceState))
@@ -85,6 +89,18 @@ class Census:
     def add_entities(self, book: OrgRows) -> None:
         """Count an org and its entities, without the windows."""
         self.orgs += 1
+        for owner in book.heard.values():
+            self.zombies[owner.OWNER] += 1
+            if owner.heard is not None and len(self.heard) < MOST_ALARMS:
+                self.heard.append(
+                    {
+                        "org_id": owner.org_id,
+                        "kind": owner.OWNER,
+                        "id": owner.row_id,
+                        "since": rfc3339(owner.heard.first_at),
+                        "last": rfc3339(owner.heard.last_at),
+                    }
+                )
         self.suspended_orgs += book.org.suspended
         self.deployments.update(row.status.value for row in book.deployments.values())
         self.replicas.update(row.status.value for row in book.replicas.values())

@@ -89,6 +89,8 @@ def _add_census(gauges: Gauges, partition: str, census: Census) -> None:
         _add(gauges, families.WINDOW_SECONDS, (partition, field.removesuffix("_ms")), ms)
     _add(gauges, families.UNEXPLAINED_SECONDS, (partition,), census.totals.unexplained_ms)
     _add(gauges, families.UNEXPLAINED_WINDOWS, (partition,), census.totals.unexplained_windows)
+    for kind, count in census.zombies.items():
+        _add(gauges, families.ZOMBIES, (partition, kind), count)
     _add(gauges, families.ORGS, (partition,), census.orgs)
     for family, counts in (
         (families.DEPLOYMENTS, census.deployments),

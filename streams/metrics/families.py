@@ -39,6 +39,9 @@ COUNTERS: Final[dict[str, Family]] = {
     "overbilled_ms": Family(
         "obol_overbilled_seconds", "Time that was billed beyond a window's end (B10).", ("meter",), per=1_000
     ),
+    "credited_ms": Family("obol_credited_seconds", "Time that was credited (B13).", ("meter",), per=1_000),
+    "notices": Family("obol_notices", "Notices sent to orgs (N1).", ("kind",)),
+    "old_epoch": Family("obol_old_epoch_updates", "Balance updates ignored for an epoch that is over (C3).", ("type",)),
     "inference_requests": Family("obol_inference_requests", "Inference requests to deployments."),
 }
 """Counters by the first part of their key in `Shard.counters`; the second part is the label's value."""
@@ -76,6 +79,9 @@ UNEXPLAINED_WINDOWS: Final = Family(
 DEPLOYMENTS: Final = Family("obol_deployments", "Deployments in the table, by status (P1).", ("status",))
 REPLICAS: Final = Family("obol_replicas", "Replicas in the table, by status (R1).", ("status",))
 INSTANCES: Final = Family("obol_instances", "Instances in the table, by state (I1).", ("state",))
+ZOMBIES: Final = Family(
+    "obol_zombies", "Replicas and instances that are still heard from, though they have ended (R6, I4).", ("kind",)
+)
 ORGS: Final = Family("obol_orgs", "Orgs in the table.")
 
 GAUGES: Final = (
@@ -87,6 +93,7 @@ GAUGES: Final = (
     WINDOWS,
     WINDOW_SECONDS,
     UNEXPLAINED_SECONDS,
+    ZOMBIES,
     UNEXPLAINED_WINDOWS,
     DEPLOYMENTS,
     REPLICAS,

@@ -84,6 +84,17 @@ class Unexplained(TypedDict):
 
 
 @_Known
+class StillHeard(TypedDict):
+    """A replica or an instance that is still heard from, though it has ended (R6, I4)."""
+
+    org_id: Id
+    kind: Literal["replica", "instance"]
+    id: str
+    since: Time
+    last: Time
+
+
+@_Known
 class ReadyPartition(TypedDict):
     """A partition with its figures."""
 
@@ -106,6 +117,8 @@ class ReadyPartition(TypedDict):
     ignored: Counts
     windows: WindowCounts
     conservation: Conservation
+    zombies: Count
+    still_heard: list[StillHeard]
     unexplained: list[Unexplained]
 
 

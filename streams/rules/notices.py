@@ -9,11 +9,12 @@ from streams.limits import (
     DEBT_LIMIT,
     DEBT_MS,
     DESTROY_NOTICE_AHEAD_MS,
+    MAX_NOTICES_SHOWN,
     RUNWAY_NOTICE_INTERVAL_MS,
     RUNWAY_THRESHOLDS_S,
 )
 from streams.rules.context import Turn
-from streams.rules.rows import Org
+from streams.rules.rows import Org, SentNotice
 from topics.catalogue import NOTICES
 
 
@@ -67,7 +68,8 @@ def _destroys_soon(turn: Turn) -> bool:
 
 def _send(turn: Turn, kind: NoticeKind, burn: int, runway: int | None, threshold_s: int | None = None) -> None:
     org = turn.rows.org
-    turn.store.change(org, notices_made=org.notices_made + 1)
+    sent = SentNotice(kind, threshold_s, turn.now)
+    turn.store.change(org, notices_made=org.notices_made + 1, notices=(*org.notices, sent)[-MAX_NOTICES_SHOWN:])
     notice = Notice.model_construct(
         notice_id=f"{org.org_id}:notice:{org.notices_made}",
         org_id=org.org_id,

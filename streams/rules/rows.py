@@ -26,6 +26,14 @@ class WindowCount(NamedTuple):
 NO_WINDOWS: Final[tuple[Window, ...]] = ()
 
 
+class SentNotice(NamedTuple):
+    """A notice that was sent (N1)."""
+
+    kind: str
+    threshold_s: int | None
+    at: int
+
+
 class Heard(NamedTuple):
     """Signs of life of an entity that has ended: the first, the last, and when R6 last sent an order (None: never)."""
 
@@ -46,6 +54,7 @@ class Org:
     when the balance has been at or below zero without a break (I8). `was_empty` and `was_below_s`: at the last tick,
     whether the balance was, and which thresholds the runway was below (N1). `runway_notices`: (threshold, time) of
     those sent since the balance was last raised. `destroy_notice_at`: of this stretch of an empty balance.
+    `notices`: the last ones, for the org's page.
     """
 
     TABLE: ClassVar[str] = "orgs"
@@ -62,6 +71,7 @@ class Org:
     runway_notices: tuple[tuple[int, int], ...] = ()
     destroy_notice_at: int | None = None
     notices_made: int = 0
+    notices: tuple[SentNotice, ...] = ()
 
     @property
     def row_id(self) -> str:

@@ -65,8 +65,8 @@ class Piece:
 
 
 def read_usage_id(text: str) -> UsageId:
-    """Parse a usage id. Raises `NotAUsageId`."""
-    found = _SHAPE.fullmatch(text)
+    """Parse a usage id, or the id of a credit: that of the usage event it takes back from. Raises `NotAUsageId`."""
+    found = _SHAPE.fullmatch(text.partition(":credit:")[0])
     try:
         start_ms = parse_rfc3339(found["start"]) if found else None
     except ValueError:
@@ -214,10 +214,12 @@ def explain(valuation: Valuation, asked_id: str, org_id: str, piece: Piece, curr
         "profile": None,
         "quantity": None,
         "price": None,
+        "credits": [],
     }
     if window is None:
         return found
     return found | {
+        "credits": _credits(window, piece),
         "window": shapes.window(valuation, window),
         "opened_by": shapes.origin(valuation, window.opened_by),
         "closed_by": shapes.origin(valuation, window.closed_by),
@@ -226,6 +228,18 @@ def explain(valuation: Valuation, asked_id: str, org_id: str, piece: Piece, curr
         "quantity": window.quantity,
         "price": price(valuation, window.profile, priced_at, currency),
     }
+
+
+def _credits(window: Window, piece: Piece) -> list[Json]:
+    """Return which parts of a charge are owed back, and whether they were sent (B13)."""
+    pending = [(one.start, one.end) for one in window.owed_credits]
+    found: list[Json] = []
+    for owed_start, owed_end in window.owed_back:
+        start, end = max(owed_start, piece.start_ms), min(owed_end, piece.end_ms)
+        if start < end:
+            waits = any(pending_start < end and start < pending_end for pending_start, pending_end in pending)
+            found.append({"from": time_text(start), "until": time_text(end), "sent": not waits})
+    return found
 
 
 def _heartbeat(window: Window) -> Json | None:

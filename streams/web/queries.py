@@ -1,5 +1,6 @@
 """What a request asks for in its query: a page of a list, filters, switches."""
 
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import TypeVar
 
@@ -39,10 +40,21 @@ def flag(request: web.Request, name: str) -> bool:
     return text in {"true", "1"}
 
 
+def label(request: web.Request) -> Callable[[Mapping[str, str]], bool]:
+    """Return whether labels have `?label=key=value` (or, without a value, the key). Raises `Problem`."""
+    text = request.query.get("label", "")
+    key, has_value, value = text.partition("=")
+    if text and not key:
+        raise bad_request("label is a key, or key=value such as team=nlp")
+    if not text:
+        return lambda _: True
+    return lambda labels: labels.get(key) == value if has_value else key in labels
+
+
 def listing(request: web.Request, org: OrgRows, states: type[StrEnum]) -> Json:
     """Return what a list's page needs beside its items: the filters of this request, and those there are."""
     return {
         "org_id": org.org.org_id,
         "states": [state.value for state in states],
-        "query": {name: request.query.get(name, "") for name in ("status", "q", "limit", "cursor")},
+        "query": {name: request.query.get(name, "") for name in ("status", "q", "label", "limit", "cursor")},
     }

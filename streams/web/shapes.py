@@ -188,6 +188,7 @@ def org(valuation: Valuation, org: OrgRows) -> Json:
         "suspended": row.suspended,
         "burn_per_hour": to_text(burn),
         "runway_s": runway_s(balance, burn),
+        "notices": [{"kind": one.kind, "threshold_s": one.threshold_s, "at": time_text(one.at)} for one in row.notices],
         "deployments": counts(DeploymentStatus, map(_status, org.deployments.values())),
         "replicas": counts(ReplicaStatus, map(_status, org.replicas.values())),
         "instances": counts(InstanceState, map(_state, org.instances.values())),

@@ -19,13 +19,13 @@ from streams.rules.rows import Deployment, Instance, Replica
 from streams.rules.store import OrgRows
 from streams.web import explain as explaining
 from streams.web import search as searching
-from streams.web import shapes
+from streams.web import shapes, usage
 from streams.web.base import ID, BaseSite, Render, ViewResponse, own_as_of
 from streams.web.forward import HOP_HEADER
 from streams.web.history import History
 from streams.web.lookup import Lookup, NoLookup
 from streams.web.paging import Page, Place, SortedRows, SortedTables, page_of, place_of, write_cursor
-from streams.web.queries import flag, listing, one_of, requested_page
+from streams.web.queries import flag, label, listing, one_of, requested_page
 from streams.web.responses import Problem, bad_request, not_found, unavailable
 from streams.web.search import ReadModel
 from streams.web.shapes import Valuation
@@ -118,6 +118,7 @@ class Site(BaseSite):
             "/orgs/{org}/instances/{id}": self.instance,
             "/orgs/{org}/instances/{id}/windows": self.instance_windows,
             "/orgs/{org}/windows/{id}": self.window,
+            "/orgs/{org}/usage": self.usage,
             "/orgs/{org}/explain/{id}": self.explain,
         }
         self.serve(app, {**views, **self._tables.views()})
@@ -167,6 +168,7 @@ class Site(BaseSite):
                     for row in self._first(org, Instance.TABLE, org.instances, _not_destroyed)
                 ],
                 "currency": self.source.currency,
+                "picture": usage.last_days(org, valuation.as_of),
             }
             return ViewResponse("org.html", _as_of(valuation, shapes.org(valuation, org)), context)
 
@@ -181,8 +183,11 @@ class Site(BaseSite):
         status = one_of(DeploymentStatus, request.query.get("status"), "status")
         start = request.query.get("q", "")
 
+        labelled = label(request)
+
         def keep(row: Deployment) -> bool:
-            return (status is None or row.status is status) and row.deployment_id.startswith(start)
+            named = row.deployment_id.startswith(start) and labelled(row.labels)
+            return named and (status is None or row.status is status)
 
         def make(valuation: Valuation, org: OrgRows) -> ViewResponse:
             limit, after = requested_page(request)
@@ -198,9 +203,12 @@ class Site(BaseSite):
         start = request.query.get("q", "")
         all_of_them = flag(request, "include_destroyed") or state is InstanceState.DESTROYED
 
+        labelled = label(request)
+
         def keep(row: Instance) -> bool:
             shown = all_of_them or row.state is not InstanceState.DESTROYED
-            return shown and (state is None or row.state is state) and row.instance_id.startswith(start)
+            named = row.instance_id.startswith(start) and labelled(row.labels)
+            return shown and named and (state is None or row.state is state)
 
         def make(valuation: Valuation, org: OrgRows) -> ViewResponse:
             limit, after = requested_page(request)
@@ -280,6 +288,24 @@ class Site(BaseSite):
             entity = f"{kind}:{row.row_id}"
             changes = await self._history.of(valuation.partition, row.org_id, entity, row.changes_made, row.created_at)
         return {"org_id": row.org_id, "history": changes, "most": ON_PAGE}
+
+    async def usage(self, request: web.Request) -> ViewResponse | web.Response:
+        """`/orgs/{org}/usage?from=&until=`: usage, credits and cost by day (U1)."""
+
+        def make(valuation: Valuation, org: OrgRows) -> ViewResponse:
+            span = usage.requested_span(request, valuation.as_of)
+            rows = usage.rows_of(org, span)
+            page = page_of(rows, usage.place, *requested_page(request))
+            value = _listed(request, [usage.item(row) for row in page.items], page.last)
+            value |= {"from": span.start, "until": span.until, **usage.month(valuation, org)}
+            context = {
+                "org_id": org.org.org_id,
+                "picture": usage.picture(rows, span),
+                "currency": self.source.currency,
+            }
+            return ViewResponse("usage.html", _as_of(valuation, value), context)
+
+        return await self._of_org(request, make)
 
     async def window(self, request: web.Request) -> ViewResponse | web.Response:
         """`/orgs/{org}/windows/{window_id}`."""

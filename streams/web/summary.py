@@ -64,6 +64,8 @@ def census_json(census: Census) -> Json:
             "paused": census.windows[CONDITION_OF[Held.NO_HEARTBEAT]],
         },
         "conservation": conservation(census.totals),
+        "zombies": sum(census.zombies.values()),
+        "still_heard": census.heard,
         "unexplained": [{"org_id": org_id, "unexplained_ms": ms} for org_id, ms in census.alarms.items()],
     }
 
@@ -94,7 +96,7 @@ def fleet(parts: Sequence[Json], currency: str) -> Json:
         ],
     }
     if complete:
-        for name in ("orgs", "suspended_orgs", "running_replicas", "usage_per_minute"):
+        for name in ("orgs", "suspended_orgs", "running_replicas", "usage_per_minute", "zombies"):
             found[name] = sum(part[name] for part in parts)
         for name in (*_STATES, "dead_letters", "ignored"):
             found[name] = add_up(part[name] for part in parts)
@@ -103,6 +105,7 @@ def fleet(parts: Sequence[Json], currency: str) -> Json:
         }
         found["windows"]["held"] = add_up(part["windows"]["held"] for part in parts)
         found["conservation"] = {name: sum(part["conservation"][name] for part in parts) for name in _FIGURES}
+        found["still_heard"] = [one for part in parts for one in part["still_heard"]][:MOST_ALARMS]
         found["unexplained"] = [alarm for part in parts for alarm in part["unexplained"]][:MOST_ALARMS]
     return found
 

@@ -96,6 +96,7 @@ RESPONSE_MODELS: dict[str, type[views.View]] = {
     "/orgs/{org}/instances/{id}": views.OneInstance,
     "/orgs/{org}/instances/{id}/windows": LISTS["WindowList"],
     "/orgs/{org}/windows/{window_id}": views.OneWindow,
+    "/orgs/{org}/usage": views.UsageList,
     "/orgs/{org}/explain/{usage_id}": views.Explanation,
     "/tables/": LISTS["TableList"],
     "/tables/{table}/": views.RowList,
@@ -122,6 +123,7 @@ _SUMMARIES = {
     "/orgs/{org}/instances/{id}": "An instance and its windows.",
     "/orgs/{org}/instances/{id}/windows": "All windows of an instance.",
     "/orgs/{org}/windows/{window_id}": "A window, and how much of it is billed, pending and forgiven.",
+    "/orgs/{org}/usage": "An org's usage, credits and cost by day (U1).",
     "/orgs/{org}/explain/{usage_id}": "Why a charge exists, or why a minute was not charged.",
     "/tables/": "Faust's tables, for people.",
     "/tables/{table}/": "A table's rows as they are kept; their form may change.",
@@ -137,6 +139,7 @@ _PAGED = {
     "/orgs/{org}/replicas/{id}/windows",
     "/orgs/{org}/instances",
     "/orgs/{org}/instances/{id}/windows",
+    "/orgs/{org}/usage",
     "/tables/{table}/",
 }
 
@@ -229,6 +232,12 @@ def _parameters(path: str) -> Sequence[Json]:
         words = {"type": "string", "enum": [state.value for state in states]}
         found.append({"name": "status", "in": "query", "description": "Only rows in this state.", "schema": words})
         found.append({"$ref": "#/components/parameters/q"})
+        text = "Only rows with this label: a key, or key=value."
+        found.append({"name": "label", "in": "query", "description": text, "schema": {"type": "string"}})
+    if path == "/orgs/{org}/usage":
+        for name, text in (("from", "The first day; default: 30 days ago."), ("until", "The day after the last.")):
+            schema = {"type": "string", "format": "date"}
+            found.append({"name": name, "in": "query", "description": text, "schema": schema})
     if path == "/search":
         found.append({"$ref": "#/components/parameters/q"})
     if path == "/orgs/{org}/instances":

@@ -1,10 +1,13 @@
 """Models of the web views' responses, for the OpenAPI document: the contract's fields, and those that the views add."""
 
+from datetime import date
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from schemas.ids import Money, Rfc3339
+from schemas.notices import NoticeKind
+from schemas.usage import UsageType
 from streams.billing.windows import Held
 from streams.lifecycle.deployment import DeploymentStatus
 from streams.lifecycle.instance import Action, InstanceState
@@ -70,7 +73,11 @@ class Window(Conservation):
         description="The last heartbeat that counts for the window; null: heartbeats do not bound it."
     )
     billed_until: Rfc3339
-    held: Held | None = Field(description="Why it is not billed now; the first reason that applies (B9).")
+    credited_ms: Count = Field(description="Credited so far (B13).")
+    credit_pending_ms: Count = Field(description="Owed back, not yet sent (B13).")
+    held: Held | None = Field(
+        description="Why it is not billed, or its credits are not sent, now; the first reason that applies (B9)."
+    )
     meter: MeterName
     opened_by: Place
     closed_by: Place | None
@@ -98,6 +105,7 @@ class Deployment(View):
     current_replicas: Count = Field(description="Replicas in running (R5).")
     min_replicas: Count
     profile: str
+    labels: dict[str, str] = Field(description="Its labels (C6).")
     replicas: list[ReplicaOf] = Field(description="The newest 1,000, oldest first.")
     replicas_total: Count = Field(description="How many there are; `…/replicas` lists all of them.")
     model: str
@@ -140,6 +148,7 @@ class Instance(View):
     gpus_held: bool
     error_code: str | None
     error_message: str | None
+    labels: dict[str, str] = Field(description="Its labels (C6).")
     allowed_actions: list[Action] = Field(description="The actions that a user may request now (I11).")
     windows: list[Window] = Field(description="The newest 1,000, oldest first.")
     windows_total: Count = Field(description="How many there are; `…/windows` lists all of them.")
@@ -160,6 +169,46 @@ class OneInstance(Instance, AsOf):
     """`/orgs/{org}/instances/{id}`."""
 
 
+class DayUsage(View):
+    """What an org used and was credited on a UTC day, by type and profile (U1)."""
+
+    day: date
+    type: UsageType
+    profile: str
+    billed_unit_ms: Count = Field(description="Duration in ms times quantity.")
+    credited_unit_ms: Count
+    cost: Money = Field(description="At Obol's prices, rounded half to even at 6 decimals.")
+    credited_cost: Money
+
+
+class UsageList(Listed[DayUsage]):
+    """`/orgs/{org}/usage`."""
+
+    from_: date = Field(alias="from", description="The first day.")
+    until: date = Field(description="The day after the last.")
+    month: str = Field(description="The current month, such as 2026-11.")
+    to_date: Money = Field(description="Its cost so far, less credits.")
+    at_end: Money = Field(description="Its cost at its end, at the present burn.")
+
+
+class SentNotice(View):
+    """A notice that was sent to an org (N1)."""
+
+    kind: NoticeKind
+    threshold_s: Count | None
+    at: Rfc3339
+
+
+class StillHeard(View):
+    """A replica or an instance that is still heard from, though it has ended (R6, I4)."""
+
+    org_id: str
+    kind: Literal["replica", "instance"]
+    id: str
+    since: Rfc3339
+    last: Rfc3339
+
+
 class Org(AsOf):
     """`/orgs/{org}`."""
 
@@ -167,6 +216,8 @@ class Org(AsOf):
     balance: Money | None = Field(
         description="The last balance from Croesus; null: none received, which counts as 0 (I6)."
     )
+    epoch: Count = Field(description="Of the last balance taken (C3).")
+    sequence: int | None = Field(description="Of the last balance taken; null where it had none (C3).")
     suspended: bool
     burn_per_hour: Money = Field(description="Cost per hour of all that runs (I6).")
     runway_s: Count | None = Field(description="How long the balance lasts, rounded down; null if nothing burns.")
@@ -174,6 +225,7 @@ class Org(AsOf):
     replicas: dict[ReplicaStatus, Count]
     instances: dict[InstanceState, Count]
     conservation: Conservation
+    notices: list[SentNotice] = Field(description="The last 20 notices, oldest first.")
     empty_since: Rfc3339 | None = Field(
         description="Since when the balance has been 0 or less without interruption (I8)."
     )
@@ -201,6 +253,14 @@ class KnownPrice(View):
     origin: Place
 
 
+class CreditedPart(View):
+    """A part of a charge that is owed back (B13)."""
+
+    from_: Rfc3339 = Field(alias="from")
+    until: Rfc3339
+    sent: bool
+
+
 class Explanation(AsOf):
     """`/orgs/{org}/explain/{usage_id}`: why a charge exists, or why a minute was not charged."""
 
@@ -223,6 +283,7 @@ class Explanation(AsOf):
     profile: str | None
     quantity: Count | None
     price: KnownPrice | None
+    credits: list[CreditedPart] = Field(description="What of the charge is owed back (B13).")
 
 
 class PriceSince(View):
@@ -316,6 +377,8 @@ class Figures(View):
     ignored: dict[str, Count] = Field(description="By reason.")
     windows: WindowCounts
     conservation: Conservation
+    zombies: Count = Field(description="Replicas and instances still heard from, though ended (R6, I4).")
+    still_heard: list[StillHeard] = Field(description="The first 20 of them.")
     unexplained: list[Unexplained] = Field(description="At most 20.")
 
 
