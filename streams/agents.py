@@ -8,7 +8,7 @@ agent: every worker reads all of it before anything else.
 from faust import Stream
 
 from streams.app import app
-from streams.engine.transport import Fetch
+from streams.engine.ports import Fetch
 
 
 @app.agent(app.topic("croesus.accounts"))
