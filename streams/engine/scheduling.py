@@ -13,7 +13,10 @@ from streams.engine.shard import Shard
 from topics.catalogue import PRICES
 
 SLICE_RECORDS: Final = 2_000
-"""How many records a shard applies before other tasks run."""
+"""How many records a shard applies in a turn. A single record, as a tick, may take long all the same."""
+
+MAX_BUSY_S: Final = 0.05
+"""When a round of turns takes longer, other tasks run after each turn, not only after the round."""
 
 _RETRY_S: Final = 0.2
 
@@ -116,15 +119,19 @@ class Scheduler:
             for partition in list(self._partitions.shards):
                 # The assignment may change while other tasks run.
                 shard = self._partitions.shards.get(partition)
-                if shard is not None and self._advance(shard):
+                if shard is None:
+                    continue
+                self._advance(shard)
+                if self._clock.monotonic_s() - now_s >= MAX_BUSY_S:
                     await self._clock.sleep(0)
+            await self._clock.sleep(0)
 
     def _is_stalled(self) -> bool:
         waits = (shard.merge.wait for shard in self._partitions.shards.values())
         return any(wait is not None and wait.until_s is not None for wait in waits)
 
-    def _advance(self, shard: Shard) -> bool:
-        """Give a shard its turn; returns whether it applied anything."""
+    def _advance(self, shard: Shard) -> None:
+        """Give a shard its turn."""
         applied = shard.advance(self._stalled_s, SLICE_RECORDS)
         if applied:
             self.records_applied += applied
@@ -134,4 +141,3 @@ class Scheduler:
         if shard.merge.wait is not None and shard.merge.wait.is_for_end_offsets:
             self._ends.request()
         self._applied(shard)
-        return applied > 0

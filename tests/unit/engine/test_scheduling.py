@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from itertools import pairwise
+from itertools import groupby
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from aiokafka.errors import KafkaConnectionError
 from streams.engine.changelogs import Changelogs
 from streams.engine.commit import Commits, Committer
 from streams.engine.merge import Wait
-from streams.engine.scheduling import SLICE_RECORDS, EndOffsets, Scheduler
+from streams.engine.scheduling import MAX_BUSY_S, SLICE_RECORDS, EndOffsets, Scheduler
 from streams.engine.shard import Commit
 from streams.engine.tasks import cancel_and_wait
 from tests.unit.engine.fakes import FakeClock, FakeKafka, settle, until
@@ -117,8 +117,12 @@ async def test_shards_apply_in_turn_until_nothing_is_left(world: Scheduling) -> 
     assert set(world.after_turn) == {0, 1}
 
 
-async def test_other_tasks_run_after_each_turn_of_a_shard(world: Scheduling) -> None:
-    world.shards[0].left = world.shards[1].left = 3
+@pytest.mark.parametrize(("turn_s", "turns_between"), [(2 * MAX_BUSY_S, 1), (0.001, 2)])
+async def test_other_tasks_run_after_each_long_turn_and_after_each_round(
+    world: Scheduling, turn_s: float, turns_between: int
+) -> None:
+    for shard in world.shards.values():
+        shard.left, shard.turn_s = 3, turn_s
 
     async def view() -> None:
         while world.events.count("applied 1") < 3:
@@ -127,9 +131,8 @@ async def test_other_tasks_run_after_each_turn_of_a_shard(world: Scheduling) -> 
 
     world.work.set()
     await view()
-    turns = [at for at, event in enumerate(world.events) if event.startswith("applied")]
-    assert len(turns) == 6
-    assert all("view" in world.events[before:after] for before, after in pairwise(turns))
+    turns = [list(group) for event, group in groupby(world.events, key=lambda event: event == "view") if not event]
+    assert [len(group) for group in turns] == [turns_between] * (6 // turns_between)
 
 
 async def test_a_light_shard_commits_between_the_ticks_of_heavy_ones(world: Scheduling) -> None:
@@ -160,6 +163,7 @@ async def test_a_light_shard_commits_between_the_ticks_of_heavy_ones(world: Sche
 
 async def test_a_shard_that_goes_away_meanwhile_has_no_turn(world: Scheduling) -> None:
     world.shards[0].left = world.shards[1].left = 1
+    world.shards[0].turn_s = 2 * MAX_BUSY_S
     world.work.set()
     await until(lambda: world.events)
     del world.shards[1]
