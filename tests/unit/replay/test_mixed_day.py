@@ -7,8 +7,11 @@ from hashlib import sha256
 from random import Random
 from typing import TYPE_CHECKING, get_args
 
+import pytest
+
 from schemas.dead_letters import DeadLetterReason
 from schemas.results import ResultCode
+from streams.engine import shard
 from streams.lifecycle.deployment import DeploymentStatus
 from streams.lifecycle.instance import InstanceState, Order
 from streams.lifecycle.replica import FailReason, ReplicaStatus
@@ -116,6 +119,13 @@ def restart(driver: ShardDriver, rng: Random) -> None:
 
 @cache
 def after_the_day() -> ShardDriver:
+    with pytest.MonkeyPatch.context() as patch:
+        # The check of every row would take minutes; tests with fewer rows have it.
+        patch.setattr(shard, "ENABLED", False)
+        return lived_through()
+
+
+def lived_through() -> ShardDriver:
     driver = ShardDriver(partitions=mixed_day.PARTITIONS, retention_h=3)
     rng = Random(mixed_day.SEED)
     for number, minute in enumerate(mixed_day.day()):
