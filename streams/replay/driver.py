@@ -139,10 +139,10 @@ class ShardDriver:
             value = {"profile": profile, "price": price, "currency": currency or self.currency}
         return self.send(PRICES.name, value, at_ms, key=profile)
 
-    def tick(self, at_ms: int) -> None:
+    def tick(self, at_ms: int, value: bytes = TICK) -> None:
         """Write a tick to every partition."""
         for partition in range(self.partitions):
-            self.send(CLOCK.name, TICK, at_ms, partition=partition)
+            self.send(CLOCK.name, value, at_ms, partition=partition)
 
     # Work
 

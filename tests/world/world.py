@@ -89,7 +89,7 @@ class World:
         for each in records:
             key = each.key.encode() or None
             if each.topic == "obol.clock":
-                self.driver.tick(each.timestamp)
+                self.driver.tick(each.timestamp, each.value)
             else:
                 self.driver.send(each.topic, each.value or None, each.timestamp, key)
         if self.mode is Mode.CRASHES:
