@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from aiohttp import web
 
 from schemas.base import Json
+from schemas.times import MAX_TIME_MS
 from streams.billing.burn import burn_per_hour
 from streams.billing.money import cost_text
 from streams.rules.rows import DayUsage
@@ -132,7 +133,7 @@ def picture(rows: Iterable[DayUsage], span: Span, *, bar_width: int = 14, height
 
 
 def _today(as_of_ms: int) -> date:
-    today = datetime.fromtimestamp(max(0, as_of_ms) // 1_000, UTC).date()
+    today = datetime.fromtimestamp(min(max(0, as_of_ms), MAX_TIME_MS) // 1_000, UTC).date()
     # The calendar ends with the year 9999; a picture of that month needs a month after it.
     return min(today, date.max - timedelta(days=62))
 
