@@ -53,6 +53,16 @@ _SET: Final[Mapping[type, Mapping[str, Callable[[Any, Any], None]]]] = {
 _WRITTEN: Final[Mapping[type, Sequence[str]]] = {
     row_type: tuple(field.name for field in fields(row_type) if DERIVED not in field.metadata) for row_type in ROW_TYPES
 }
+# The fields that indexes and expiry are derived from; a change of others leaves both as they are.
+_DECISIVE: Final[Mapping[type, frozenset[str]]] = {
+    Org: frozenset(),
+    Deployment: frozenset({"status", "ended_at", "labels"}),
+    Replica: frozenset({"status", "ended_at", "heard"}),
+    Instance: frozenset({"stage", "ended_at", "heard", "labels", "gpu_type", "gpu_count", "disk_gb"}),
+}
+_BURNING: Final[Mapping[OwnerKind, frozenset[str]]] = {
+    kind: frozenset().union(*(meter.burns_in for meter in meters)) for kind, meters in METERS_OF.items()
+}
 _set_health_check: Final = _SET[Replica]["last_health_check"]
 _set_window_health_check: Final = _SET[Window]["last_health_check"]
 _set_billed_until: Final = _SET[Window]["billed_until"]
@@ -316,6 +326,8 @@ def _set_labels_json(row: Deployment | Instance) -> None:
 
 def burn_units(kind: OwnerKind, stage: str, specification: Any) -> dict[str, int]:
     """Return how many units of each profile an owner at `stage` (a replica: in that status) adds to the burn (I6)."""
+    if stage not in _BURNING[kind]:
+        return {}
     units = {
         meter.profile(specification): meter.quantity(specification)
         for meter in METERS_OF[kind]
@@ -542,8 +554,12 @@ class RowStore:
             self._expire_at(at, row)
 
     def _assign(self, row: Row, values: Mapping[str, Any]) -> None:
-        rows, setters = self.orgs[row.org_id], _SET[type(row)]
-        expires_at = self.expires_at(row)
+        setters = _SET[type(row)]
+        if _DECISIVE[type(row)].isdisjoint(values):
+            for name, value in values.items():
+                setters[name](row, value)
+            return
+        rows, expires_at = self.orgs[row.org_id], self.expires_at(row)
         rows._unindex(row)
         for name, value in values.items():
             setters[name](row, value)
