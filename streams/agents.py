@@ -25,6 +25,13 @@ async def user_commands(stream: Stream[Fetch]) -> None:
         app.engine.feed(event.message)
 
 
+@app.agent(app.topic("operator.commands"))
+async def operator_commands(stream: Stream[Fetch]) -> None:
+    """Take in operators' commands, which credit windows (B13)."""
+    async for event in stream.noack().events():
+        app.engine.feed(event.message)
+
+
 @app.agent(app.topic("inference.requests"))
 async def inference_requests(stream: Stream[Fetch]) -> None:
     """Take in inference requests, which keep deployments awake or resume them (P6, P7)."""
