@@ -27,7 +27,7 @@ async def user_commands(stream: Stream[Fetch]) -> None:
 
 @app.agent(app.topic("operator.commands"))
 async def operator_commands(stream: Stream[Fetch]) -> None:
-    """Take in operators' commands: credits for a window (B13)."""
+    """Take in operators' commands, which credit windows (B13)."""
     async for event in stream.noack().events():
         app.engine.feed(event.message)
 

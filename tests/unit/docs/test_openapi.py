@@ -29,6 +29,7 @@ PATHS = {
     "/orgs/{org}/instances/{id}",
     "/orgs/{org}/windows/{window_id}",
     "/orgs/{org}/explain/{usage_id}",
+    "/orgs/{org}/usage",
     "/tables/",
     "/tables/{table}/",
     "/tables/{table}/{org}/{id}",

@@ -18,7 +18,21 @@ from streams.lifecycle.instance import InstanceStage, Order
 from streams.lifecycle.replica import ReplicaStatus
 from streams.limits import HOUR_MS
 from streams.rules.context import Switches
-from streams.rules.rows import Answer, Deployment, Instance, OrderCount, Org, Replica, Row, Seen, WindowCount, row_key
+from streams.rules.rows import (
+    Answer,
+    DayUsage,
+    Deployment,
+    Instance,
+    OperatorAnswer,
+    OrderCount,
+    Org,
+    Replica,
+    Row,
+    Seen,
+    UsedId,
+    WindowCount,
+    row_key,
+)
 from streams.settings import Settings
 from topics.partitioner import partition_of
 
@@ -93,6 +107,9 @@ ROWS: tuple[Row, ...] = (
     ),
     Answer("acme", "c1", 5, '{"outcome":"accepted"}'),
     Seen("acme", "execlet.progress", "e1", 9),
+    OperatorAnswer("acme", "c1", 6, '{"outcome":"accepted"}'),
+    UsedId("acme", "instance", "box", 7),
+    DayUsage("acme", "2026-11-29", "dedicated_inference_running", "dedicated.h100.1x", billed=60_000),
 )
 
 
@@ -122,7 +139,11 @@ async def test_a_row_is_found_by_its_key_with_all_its_fields(tables: Any) -> Non
         "window_counts": [{"meter": "dedicated", "opened": 1, "free_at": 0}],
         "changes_made": 0,
         "ended_at": None,
+        "heard": None,
+        "aborts_sent": 0,
     }
+    usage = tables["day_usage"]["acme/2026-11-29/dedicated_inference_running/dedicated.h100.1x"]
+    assert (usage["day"], usage["billed"]) == ("2026-11-29", 60_000)
     assert tables["instances"]["acme/box"]["orders"] == {"create": {"sent": 1, "attempt": 1, "last_minute": 0}}
     assert tables["orgs"]["acme/acme"]["balance"] == "12.50"
     assert tables["answers"]["acme/c1"]["value"] == '{"outcome":"accepted"}'
@@ -145,14 +166,11 @@ async def test_a_table_reads_as_a_mapping_over_all_partitions(tables: Any) -> No
     assert "acme/chat-r1" in replicas
     assert sorted(tables["orgs"]) == ["acme/acme", "bolt/bolt", "zeta/zeta"]
     assert sorted(tables["positions"]) == ["0", "1"]
-    assert {name: len(tables[name]) for name in TABLES} == {
+    # Every table has a row here: each kind of row is read below, too.
+    assert {name: len(tables[name]) for name in TABLES} == dict.fromkeys(TABLES, 1) | {
         "orgs": 3,
         "deployments": 2,
         "replicas": 2,
-        "instances": 1,
-        "windows": 1,
-        "answers": 1,
-        "events": 1,
         "positions": 2,
     }
 
