@@ -49,6 +49,7 @@ LIKELY = {
     "destroyed": ("workload_up",),
 }
 ENDED = ("workload_failed", "workload_completed", "workload_gone")
+TIMEOUTS = {"starting": 30 * MINUTE, "stopping": 30 * MINUTE, "creating": 6 * HOUR}
 BALANCES = ("1000000", "202", "101", "1", "0.01", "0", "-0.01", "-34.99", "-35", "-500")
 WAITS = (0, 1, 999, 20_000, MINUTE, 2 * MINUTE)
 STEPS = (1, 250, 9_999, 30_000, MINUTE, 7 * MINUTE, 31 * MINUTE, HOUR + 1, 3 * HOUR, DAY)
@@ -62,6 +63,8 @@ class Instances(RuleBasedStateMachine):
         self.world = World()
         self.now = to_ms("12:00")
         self.stays_in_order = True
+        self.latest_tick = 0
+        self.timers: dict[str, tuple[str, str, int]] = {}
         self.releasable: dict[str, bool] = {}
         self.moves: dict[str, list[tuple[int, str]]] = defaultdict(list)
 
@@ -130,7 +133,9 @@ class Instances(RuleBasedStateMachine):
         if not running:
             return
         instance_id = running[pick % len(running)]
+        self.now = max(self.now, self.latest_tick)
         self._command(f"stop_instance {instance_id}")
+        self.tick()
         self.now += 30 * MINUTE
         self.tick()
         assert self._instances()[instance_id]["stop_pending"]
@@ -142,9 +147,12 @@ class Instances(RuleBasedStateMachine):
 
     @rule(amount=st.sampled_from(["-34.99", "-35", "-500"]))
     def stay_in_debt(self, amount: str) -> None:
+        self.now = max(self.now, self.latest_tick)
         self._do(f"balance {amount}")
-        self.now += DAY
-        self.tick()
+        # Timers start, a notice goes out an hour ahead, and then it is a day.
+        for pause in (0, DAY - HOUR, HOUR):
+            self.now += pause
+            self.tick()
         left = {one["state"] for one in self._instances().values()}
         assert amount == "-34.99" or not left & {"stopped", "error"}
 
@@ -176,11 +184,20 @@ class Instances(RuleBasedStateMachine):
 
     def tick(self) -> list[Sent]:
         sent = self._do("tick")
+        if self.now < self.latest_tick:
+            assert sent == []
+            assert self.world.counts["ignored", "old_tick"] == 1
+            return sent
+        self.latest_tick = self.now
         for instance_id, one in self._instances().items():
-            age = self.now - parse_rfc3339(one["entered_at"])
-            assert not (one["state"] in {"starting", "stopping"} and age >= 30 * MINUTE)
+            state, entered_at = one["state"], one["entered_at"]
+            # A timer starts at the first tick in its state, and never before it was entered (I12).
+            if self.timers.get(instance_id, ())[:2] != (state, entered_at):
+                self.timers[instance_id] = state, entered_at, max(self.now, parse_rfc3339(entered_at))
+            age = self.now - self.timers[instance_id][2]
+            assert age < TIMEOUTS.get(state, age + 1)
             expires = one["error_code"] in ENDED or not self._ran(instance_id)
-            assert not (one["state"] == "error" and age >= HOUR and expires)
+            assert not (state == "error" and self.now - parse_rfc3339(entered_at) >= HOUR and expires)
         return sent
 
     @rule()
@@ -229,10 +246,12 @@ class Instances(RuleBasedStateMachine):
         self._do("price disk 1")
         for instance_id in self._instances():
             self._command(f"destroy_instance {instance_id}")
-        while any(window["pending_ms"] for one in self._instances().values() for window in one["windows"]):
+        windows = [window for one in self._instances().values() for window in one["windows"]]
+        while any(window["pending_ms"] or window["credit_pending_ms"] for window in windows):
             self.now += MINUTE
             sent = self.world.do(f"{to_clock(self.now)} tick")
-            assert any(each.topic == "croesus.usage" for each in sent), "held for no reason"
+            assert {each.topic for each in sent} & {"croesus.usage", "croesus.credits"}, "held for no reason"
+            windows = [window for one in self._instances().values() for window in one["windows"]]
         check_outputs(self.world.all_sent)
         billed: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
         for each in self.world.all_sent:
@@ -259,7 +278,7 @@ class Instances(RuleBasedStateMachine):
     def _kept(self) -> dict[str, Json]:
         """The instances without what goes on with the time alone."""
         return {
-            name: one
+            name: {field: value for field, value in one.items() if field != "conservation"}
             | {"windows": [(each["window_id"], each["billed_ms"], each["ended_at"]) for each in one["windows"]]}
             for name, one in self._instances().items()
         }

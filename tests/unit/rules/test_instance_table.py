@@ -24,8 +24,10 @@ ARRANGE = {
     "creating": [f"{ENTERED} deploy i"],
     "starting": [*HALTED, f"{ENTERED} start_instance i"],
     "running": ["12:00 deploy i", f"{ENTERED} report i workload_up"],
-    # A stop asked for at 11:45, judged at a tick, which has sent the order again.
-    "pending": ["11:40 deploy i", "11:41 report i workload_up", "11:45 stop_instance i", f"{ENTERED} tick"],
+    # A stop asked for at 11:45, its timer from 11:46 on, judged at a tick, which has sent it again.
+    "pending": [
+        *("11:40 deploy i", "11:41 report i workload_up", "11:45 stop_instance i", "11:46 tick", f"{ENTERED} tick"),
+    ],
     "stopping": [*LAUNCHED, f"{ENTERED} stop_instance i"],
     "stopped": [*LAUNCHED, "12:02 stop_instance i", f"{ENTERED} report i stop_confirmed"],
     "destroying": [*LAUNCHED, f"{ENTERED} destroy_instance i"],
@@ -155,7 +157,12 @@ def test_what_a_user_may_do_is_what_is_shown(state: str) -> None:
     assert ", ".join(arranged(state).view("instance", "i")["allowed_actions"]) == ALLOWED[state]
 
 
-TIMER_REASONS = {"starting": "start_timed_out", "stopping": "stop_timed_out", "error_held": "error_expired"}
+TIMER_REASONS = {
+    "creating": "create_timed_out",
+    "starting": "start_timed_out",
+    "stopping": "stop_timed_out",
+    "error_held": "error_expired",
+}
 
 
 @pytest.mark.parametrize("row", TIMERS, ids=lambda row: f"{row[0]}-{row[1]}")
@@ -163,6 +170,7 @@ def test_state_and_time(row: list[str]) -> None:
     state, after_ms, to, code, orders, held, meter, changes, pieces = row
     world = arranged(state)
     now = to_ms(ENTERED) + int(after_ms)
+    world.do(f"{ENTERED} tick")
     sent = world.do(f"{to_clock(now)} tick")
 
     instance = world.view("instance", "i")

@@ -5,15 +5,6 @@ from tests.world.world import World
 PRICE = "11:00 price dedicated.h100.1x 2.50"
 
 
-def test_windows_are_listed_oldest_first_even_when_they_opened_at_one_time() -> None:
-    world = World()
-    world.do(PRICE, "12:00 create d1 min=0")
-    for _ in range(11):
-        world.do("12:01 healthy d1-r1", "12:01 restarting d1-r1")
-    windows = world.view("replica", "d1-r1")["windows"]
-    assert [window["window_id"] for window in windows] == [f"d1-r1.w{n}" for n in range(1, 12)]
-
-
 def test_an_org_of_which_nothing_is_left_costs_no_memory() -> None:
     """A command for an org that nobody knows is answered, remembered for 24 h (C1), and forgotten with its org."""
     world = World()
@@ -41,4 +32,6 @@ def test_an_org_with_anything_owed_or_suspended_stays() -> None:
     world.do("9d 12:00 tick")
     assert world.orgs() == ["acme", "bolt"]
     world.do("9d 12:01 price dedicated.h100.1x 1", "9d 12:02 tick", "9d 12:03 bolt: reinstate", "10d 12:03 tick")
+    assert world.orgs() == ["acme"], "used ids are remembered, and what was billed by day"
+    world.do("500d 12:00 tick")
     assert world.orgs() == []
