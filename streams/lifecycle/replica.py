@@ -110,7 +110,7 @@ MACHINE: Final[Machine[ReplicaStatus, Signal, ReplicaMove]] = Machine(TRANSITION
 
 _WORD: Final = re.compile(r"[\w']+")
 _SENTENCE_END: Final = re.compile(r"[.,;:!?\n\r\v\f\x85\u2028\u2029]")
-_VALUE: Final = re.compile(r"""[\s"'`“”]*[:=][\s"'`“”]*([^\s"'`“”,;)\]}>]*)""")
+_VALUE: Final = re.compile(r"""[\s"'`‘“”]*[:=][\s"'`‘“”]*([^\s"'`‘“”,;)\]}>]*)""")
 _DENIALS: Final = frozenset({"not", "no", "never", "cannot"})
 _DENYING_PREFIXES: Final = frozenset({"un", "non"})
 _TRUE_VALUES: Final = frozenset({"true", "yes", "ok", "1"})
@@ -142,7 +142,7 @@ def read_signal(status: str, message: str, *, healthy: bool | None = None) -> Si
 def says_healthy(message: str) -> bool:
     """Return whether the word "healthy" stands in a text and no occurrence of it is denied (R2)."""
     text = message.lower().replace("’", "'")
-    words = [(found[0].strip("'"), found) for found in _WORD.finditer(text)]
+    words = [(word, found) for found in _WORD.finditer(text) if (word := found[0].strip("'"))]
     says = False
     for at, (word, found) in enumerate(words):
         if word == "unhealthy":

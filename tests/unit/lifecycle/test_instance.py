@@ -1,4 +1,4 @@
-"""The instance's machine, held against a table written by hand from I1, I2, I3, I7 and I11."""
+"""The instance's machine, compared with a table written by hand from I1 to I4, I7, I10 and I11."""
 
 import pytest
 
@@ -17,7 +17,7 @@ from streams.lifecycle.machine import Stay
 
 STAGE_FACTS = [
     # stage, state shown, transitional, running meters, burning meters, allowed actions, times out, order, sent again
-    ("creating", "creating", True, "", "gpu disk", "destroy", "", "create", ""),
+    ("creating", "creating", True, "", "gpu disk", "destroy", "360 create_timed_out", "create", ""),
     ("starting", "starting", True, "", "gpu disk", "destroy", "30 start_timed_out", "start", ""),
     ("running", "running", False, "gpu", "gpu disk", "stop destroy", "", "", ""),
     ("stop_pending", "running", False, "gpu", "gpu disk", "stop destroy", "", "", "stop"),
@@ -37,6 +37,8 @@ MOVES = {
     "creating": {
         "destroy": DESTROY,
         "workload_up": UP,
+        "found_running": UP,
+        "create_timed_out": FAILED,
         "launch_failed": FAILED,
         "workload_lost": FAILED,
         "workload_failed": FAILED,
@@ -46,6 +48,7 @@ MOVES = {
     "starting": {
         "destroy": DESTROY,
         "workload_up": UP,
+        "found_running": UP,
         "workload_failed": FAILED,
         "workload_completed": FAILED,
         "workload_gone": GONE,
@@ -59,6 +62,7 @@ MOVES = {
         "stop": STOP,
         "destroy": DESTROY,
         "balance_empty": STOP,
+        "found_held": STOPPED,
         "workload_failed": FAILED,
         "workload_lost": FAILED,
         "workload_completed": FAILED,
@@ -68,6 +72,7 @@ MOVES = {
         "stop": STOP,
         "destroy": DESTROY,
         "stop_confirmed": AT_ONCE,
+        "found_held": AT_ONCE,
         "workload_failed": AT_ONCE,
         "workload_completed": AT_ONCE,
         "workload_lost": FAILED,
@@ -76,6 +81,7 @@ MOVES = {
     "stopping": {
         "destroy": DESTROY,
         "stop_confirmed": STOPPED,
+        "found_held": STOPPED,
         "workload_failed": STOPPED,
         "workload_completed": STOPPED,
         "workload_lost": FAILED,
@@ -99,7 +105,7 @@ MOVES = {
         "balance_debt": DESTROY,
         "error_expired": DESTROY,
     },
-    "destroying": {"teardown_finished": "destroyed"},
+    "destroying": {"teardown_finished": "destroyed", "workload_gone": "destroyed"},
     "destroyed": {},
 }
 
@@ -140,6 +146,19 @@ def test_an_empty_balance_stops_what_runs_and_releases_what_is_stopped() -> None
     assert {stage: row.on_empty_balance for stage, row in STAGES.items() if row.on_empty_balance} == {
         "running": "stop",
         "stopped": "release_gpus",
+    }
+
+
+def test_what_runs_or_is_held_unbilled_is_told_to_end_again() -> None:
+    """I4."""
+    assert {
+        (stage.value, report.value): order for stage, row in STAGES.items() for report, order in row.unbilled.items()
+    } == {
+        ("stopped", "workload_up"): "stop",
+        ("stopped", "found_running"): "stop",
+        ("destroyed", "workload_up"): "destroy",
+        ("destroyed", "found_running"): "destroy",
+        ("destroyed", "found_held"): "destroy",
     }
 
 

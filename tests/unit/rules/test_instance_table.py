@@ -24,9 +24,13 @@ ARRANGE = {
     "creating": [f"{ENTERED} deploy i"],
     "starting": [*HALTED, f"{ENTERED} start_instance i"],
     "running": ["12:00 deploy i", f"{ENTERED} report i workload_up"],
-    # A stop asked for at 11:45, its timer from 11:46 on, judged at a tick, which has sent it again.
+    # A stop asked for at 11:45, judged at a tick, which has sent the order again.
     "pending": [
-        *("11:40 deploy i", "11:41 report i workload_up", "11:45 stop_instance i", "11:46 tick", f"{ENTERED} tick"),
+        "11:40 deploy i",
+        "11:41 report i workload_up",
+        "11:45 stop_instance i",
+        "11:45 tick",
+        f"{ENTERED} tick",
     ],
     "stopping": [*LAUNCHED, f"{ENTERED} stop_instance i"],
     "stopped": [*LAUNCHED, "12:02 stop_instance i", f"{ENTERED} report i stop_confirmed"],
@@ -118,8 +122,8 @@ def test_state_and_event(row: list[str]) -> None:
         assert result.get("code", result["outcome"]) == answer
         assert (result["status"], result["target"]) == (STATUSES[answer], "i")
         assert not world.counts
-    elif answer != "same":
-        assert ignored(world) == (answer == "ignored")
+    else:
+        assert ignored(world) == (answer in {"ignored", "same"})
     assert of(sent, "dead.letters") == []
 
     instance = world.view("instance", "i")
@@ -157,12 +161,8 @@ def test_what_a_user_may_do_is_what_is_shown(state: str) -> None:
     assert ", ".join(arranged(state).view("instance", "i")["allowed_actions"]) == ALLOWED[state]
 
 
-TIMER_REASONS = {
-    "creating": "create_timed_out",
-    "starting": "start_timed_out",
-    "stopping": "stop_timed_out",
-    "error_held": "error_expired",
-}
+TIMER_REASONS = {"starting": "start_timed_out", "stopping": "stop_timed_out", "creating": "create_timed_out"}
+TIMER_REASONS |= {"error_held": "error_expired"}
 
 
 @pytest.mark.parametrize("row", TIMERS, ids=lambda row: f"{row[0]}-{row[1]}")
@@ -170,7 +170,7 @@ def test_state_and_time(row: list[str]) -> None:
     state, after_ms, to, code, orders, held, meter, changes, pieces = row
     world = arranged(state)
     now = to_ms(ENTERED) + int(after_ms)
-    world.do(f"{ENTERED} tick")
+    assert not world.do(f"{ENTERED} tick"), "at once, nothing is due"
     sent = world.do(f"{to_clock(now)} tick")
 
     instance = world.view("instance", "i")
@@ -187,3 +187,30 @@ def test_state_and_time(row: list[str]) -> None:
         opened = [window["opened_at"] for window in instance["windows"] if window["ended_at"] is None]
         assert opened == ([rfc3339(now)] if meter != "none" else [])
     check_rows(world)
+
+
+@pytest.mark.parametrize(
+    ("state", "limit_ms"), [("creating", 21_600_000), ("starting", 1_800_000), ("stopping", 1_800_000)]
+)
+@pytest.mark.parametrize("silent_ms", [1, 1_800_000, 90_000_000])
+def test_a_timer_starts_at_the_first_tick_that_is_applied(state: str, limit_ms: int, silent_ms: int) -> None:
+    """I12: however long no tick came."""
+    world = arranged(state)
+    first = to_ms(ENTERED) + silent_ms
+    for at in (first, first + limit_ms - 1):
+        assert not changes_of(world.do(f"{to_clock(at)} tick"))
+    assert [change.split()[1] for change in changes_of(world.do(f"{to_clock(first + limit_ms)} tick"))] == [
+        TIMER_REASONS[state]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("state", "limit_ms"), [("creating", 21_600_000), ("starting", 1_800_000), ("stopping", 1_800_000)]
+)
+def test_a_timer_never_starts_before_the_state_was_entered(state: str, limit_ms: int) -> None:
+    """I12: a tick with an earlier time that is applied after the entry."""
+    world = arranged(state)
+    world.do("12:18 tick")
+    entered = to_ms(ENTERED)
+    assert not changes_of(world.do(f"{to_clock(entered + limit_ms - 1)} tick"))
+    assert changes_of(world.do(f"{to_clock(entered + limit_ms)} tick"))
