@@ -14,7 +14,7 @@ import pytest
 from streams.engine import merge
 from streams.engine import shard as shards
 from streams.engine.engine import Engine
-from streams.engine.fatal import EXIT_FENCED
+from streams.engine.fatal import Accident
 from streams.engine.merge import LostRecordsError
 from streams.engine.ports import Fetch
 from streams.engine.position import TABLE
@@ -128,7 +128,7 @@ async def test_the_next_owner_continues_and_the_former_one_is_fenced(kafka: Fake
     await settle()
     with process_end() as ended:
         await first.engine.on_revoked()
-    assert ended[0].args == ("partition 0 was taken over by another worker", EXIT_FENCED)
+    assert ended[0].args == ("partition 0 was taken over by another worker", Accident.FENCED)
     assert kafka.offsets == {BEATS: 3}
 
     await second.read_beats(3, 2)
