@@ -184,6 +184,11 @@ class Engine:
         return self._prices.refused
 
     @property
+    def disagreements(self) -> list[str]:
+        """What other workers are set to that this one is not, one line each."""
+        return self._watch.disagreements
+
+    @property
     def partitions(self) -> int:
         """`OBOL_PARTITIONS`."""
         return self.settings.partitions
@@ -271,7 +276,7 @@ class Engine:
             gc.enable()
 
     def feed(self, message: Any) -> None:
-        """Queue what was read of an input. Raises `LostRecordsError` where records are missing for good."""
+        """Queue what was read of an input. Raises `AccidentError` where records are missing for good."""
         self._intake.feed((message.topic, message.partition), message.value)
 
     def restore(self, message: Any) -> None:

@@ -14,8 +14,7 @@ import pytest
 from streams.engine import merge
 from streams.engine import shard as shards
 from streams.engine.engine import Engine
-from streams.engine.fatal import Accident
-from streams.engine.merge import LostRecordsError
+from streams.engine.fatal import Accident, AccidentError
 from streams.engine.ports import Fetch
 from streams.engine.position import TABLE
 from streams.engine.shard import INPUTS, Phase
@@ -192,7 +191,7 @@ async def test_a_full_shard_continues_after_its_commit(kafka: FakeKafka, monkeyp
 async def test_records_that_stay_lost_raise_an_error_for_the_agent(kafka: FakeKafka) -> None:
     worker = Worker(kafka, FakeClock())
     await worker.take_over(1)
-    with pytest.raises(LostRecordsError):  # noqa: PT012 - it takes some attempts
+    with pytest.raises(AccidentError):  # noqa: PT012 - it takes some attempts
         for _ in range(10):
             worker.engine.feed(worker.message(BEATS, 2, 1))
             await settle()
