@@ -13,7 +13,6 @@ from schemas.base import Json
 from schemas.ids import Id, Money
 from schemas.times import parse_rfc3339, rfc3339
 from streams.rules.store import OrgRows
-from streams.rules.store import OrgRows
 
 Count = Annotated[int, Field(ge=0)]
 Counts = dict[str, Count]

@@ -29,7 +29,6 @@ from streams.metrics.source import Shard
 from streams.readmodel.items import FoundItem, OrgItem, ReadyPartition, Time, found_item, org_item, problem_of
 from streams.rules.rows import Deployment, Instance, Org, Replica
 from streams.rules.store import OrgRows
-from streams.rules.store import OrgRows
 
 Op = tuple[str, str, str]
 

@@ -13,10 +13,8 @@ from streams.billing.windows import Held, Window, horizon
 from streams.lifecycle.instance import STAGES
 from streams.limits import HEARTBEAT_GRACE_MS, MINUTE_MS
 from streams.meters import DISK_PROFILE, METERS, Meter
-from streams.meters import DISK_PROFILE, METERS, Meter
 from streams.rules.charging import held
 from streams.rules.rows import Instance, Replica
-from streams.rules.store import OrgRows
 from streams.rules.store import OrgRows
 from streams.web import shapes
 from streams.web.shapes import Valuation

@@ -8,7 +8,6 @@ from aiohttp import web
 
 from schemas.base import Json
 from streams.rules.store import OrgRows
-from streams.rules.store import OrgRows
 from streams.web.paging import BadPage, Place, read_cursor, read_limit
 from streams.web.responses import bad_request
 

@@ -17,11 +17,9 @@ from streams.lifecycle.instance import STAGES, InstanceStage, InstanceState
 from streams.lifecycle.replica import ReplicaStatus
 from streams.limits import DEBT_LIMIT, DEBT_MS, HOUR_MS
 from streams.meters import DISK_PROFILE, dedicated_profile
-from streams.meters import DISK_PROFILE, dedicated_profile
 from streams.rules.charging import held
 from streams.rules.context import Switches
 from streams.rules.rows import Deployment, Instance, Replica
-from streams.rules.store import OrgRows
 from streams.rules.store import OrgRows
 from streams.web.paging import MAX_LIMIT, Place
 from streams.web.times import time_or_null, time_text
@@ -78,11 +76,6 @@ def window(valuation: Valuation, row: Window) -> Json:
 def window_place(row: Window) -> Place:
     """Return where a window is in the list of its owner's windows."""
     return row.opened_at, row.window_id
-
-
-def windows_of(org: OrgRows, owner: Replica | Instance) -> list[Window]:
-    """Return the windows of a replica or an instance, oldest first."""
-    return sorted(org.windows_of(owner), key=window_place)
 
 
 def windows_of(org: OrgRows, owner: Replica | Instance) -> list[Window]:

@@ -13,11 +13,9 @@ from streams.billing.prices import PriceRecord
 from streams.lifecycle.deployment import DeploymentStatus
 from streams.lifecycle.instance import InstanceState
 from streams.meters import DISK_PROFILE, METERS
-from streams.meters import DISK_PROFILE, METERS
 from streams.metrics.census import Censuses
 from streams.readmodel.items import FoundItem, Head, OrgItem, Partition
 from streams.rules.rows import Deployment, Instance, Replica
-from streams.rules.store import OrgRows
 from streams.rules.store import OrgRows
 from streams.web import explain as explaining
 from streams.web import search as searching
@@ -33,7 +31,6 @@ from streams.web.search import ReadModel
 from streams.web.shapes import Valuation
 from streams.web.source import Shard, Source
 from streams.web.summary import Summaries, fleet, smallest, unknown
-from streams.web.tables import Tables
 from streams.web.tables import Tables
 from streams.web.times import time_or_null, time_text
 from topics.partitioner import partition_of
@@ -57,7 +54,6 @@ class _Partitions(TypedDict):
 
 class _Orgs(TypedDict):
     items: list[OrgItem]
-    next: str | None
     next: str | None
     heads: list[Head]
 
@@ -145,15 +141,6 @@ class Site(BaseSite):
             raise not_found(f"there is no org {org_id}: no record of it was read", as_of=time_or_null(shard.as_of))
         made = make(Valuation(self.source.prices, self.source.switches, partition, shard.as_of or 0), org)
         return made if isinstance(made, ViewResponse) else await made
-
-    async def _of_partition(self, request: web.Request, partition: int, what: str) -> Shard | web.Response:
-        """Return the partition where it is ours and restored; else its owner's response."""
-        shard = self.own(partition)
-        if shard is None:
-            return await self._forward(request, partition, what)
-        if not shard.ready:
-            raise _restoring(shard)
-        return shard
 
     async def _of_partition(self, request: web.Request, partition: int, what: str) -> Shard | web.Response:
         """Return the partition where it is ours and restored; else its owner's response."""

@@ -15,10 +15,8 @@ from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from schemas.base import Json
-from schemas.base import Json
 from streams.engine import position as positions
 from streams.engine import rows
-from streams.readmodel.items import Head
 from streams.readmodel.items import Head
 from streams.rules.store import OrgRows
 from streams.web import search as searching
@@ -40,21 +38,6 @@ SLICE_IDS = 10_000
 
 
 Make = Callable[[Valuation, OrgRows], ViewResponse]
-
-
-class _Item(TypedDict):
-    key: str
-    partition: int
-    row: Json | None
-
-
-class _Rows(TypedDict):
-    items: list[_Item]
-    heads: list[Head]
-    next: str | None
-
-
-_ROWS: Final = TypeAdapter[Any](_Rows)
 
 
 class _Item(TypedDict):
