@@ -3,22 +3,28 @@
 import logging
 import os
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from aiokafka.admin import AIOKafkaAdminClient
+from msgspec.structs import replace
 
+from streams.engine.cluster import check_installation, installation, other_partitions
+from streams.engine.fatal import Accident, AccidentError
+from streams.engine.shard import INPUTS
 from streams.engine.table import changelog_config
 from streams.settings import SettingError, Settings
-from topics.provision import NewTopicSpec, ensure_topics, provision
+from topics.catalogue import TOPICS
+from topics.provision import NewTopicSpec, connected, ensure_topics, new_topic
 
 log = logging.getLogger(__name__)
 
 
-async def prepare(settings: Settings, data_dir: Path, changelogs: Iterable[str], *, web: bool) -> None:
+async def prepare(settings: Settings, data_dir: Path, changelogs: Sequence[str], *, web: bool) -> None:
     """Check what the worker needs from its machine, then create missing topics and check the existing ones.
 
-    `web`: the web views are on, so their port must be free. Raises `SettingError` or `ProvisionError`.
+    `web`: the web views are on, so their port must be free. Raises `SettingError`, `ProvisionError`, or `AccidentError`
+    where the rows are kept under another number of partitions.
     """
     if web:
         check_port(settings)
@@ -28,8 +34,15 @@ async def prepare(settings: Settings, data_dir: Path, changelogs: Iterable[str],
             "DEDICATED_BILLING_DRY_RUN does nothing without DEDICATED_BILLING_ENABLED, and no dedicated "
             "window is billed; set DEDICATED_BILLING_ENABLED=1 as well for a dry run (B21)"
         )
-    await provision(settings)
-    await _provision_changelogs(settings, changelogs)
+    async with connected(settings) as admin:
+        await _check_partitions(admin, settings, changelogs)
+        await ensure_topics(
+            admin,
+            [
+                *(new_topic(spec, settings) for spec in TOPICS.values()),
+                *(_new_changelog(changelog, settings) for changelog in changelogs),
+            ],
+        )
 
 
 def check_port(settings: Settings) -> None:
@@ -70,21 +83,24 @@ def _is_own_or_warning(record: logging.LogRecord) -> bool:
     return record.levelno >= logging.WARNING or record.name.startswith("streams.")
 
 
-async def _provision_changelogs(settings: Settings, changelogs: Iterable[str]) -> None:
-    admin = AIOKafkaAdminClient(**settings.kafka_client_options())
-    await admin.start()
-    try:
-        await ensure_topics(
-            admin,
-            [
-                NewTopicSpec(
-                    name=changelog,
-                    partitions=settings.partitions,
-                    replication=settings.replication,
-                    config=changelog_config(settings.replication),
-                )
-                for changelog in changelogs
-            ],
-        )
-    finally:
-        await admin.close()
+async def _check_partitions(admin: AIOKafkaAdminClient, settings: Settings, changelogs: Iterable[str]) -> None:
+    """Raise `AccidentError` where changelogs exist, and they or an input have another number of partitions."""
+    found = {topic["topic"]: len(topic["partitions"]) for topic in await admin.describe_topics()}
+    kept = next((found[changelog] for changelog in changelogs if changelog in found), None)
+    if kept is None:
+        return
+    own = installation(settings)
+    check_installation(0, replace(own, partitions=kept), own)
+    for name in (settings.topic(topic) for topic in INPUTS):
+        if found.get(name, kept) != kept:
+            raise AccidentError(Accident.PARTITIONS_CHANGED, other_partitions(name, found[name], kept))
+
+
+def _new_changelog(name: str, settings: Settings) -> NewTopicSpec:
+    return NewTopicSpec(
+        name=name,
+        partitions=settings.partitions,
+        replication=settings.replication,
+        config=changelog_config(settings.replication),
+        fixed={"cleanup.policy": "the contract"},
+    )

@@ -8,13 +8,14 @@ import warnings
 from typing import Any, Final
 
 import faust
+from aiokafka.errors import KafkaError
 from faust.exceptions import AlreadyConfiguredWarning
 from faust.types.tuples import TP
 from yarl import URL
 
 from streams.engine.clock import SystemClock
 from streams.engine.engine import Engine
-from streams.engine.fatal import end_process, guarded, leave_within
+from streams.engine.fatal import Accident, AccidentError, end_process, end_with, guarded, leave_within
 from streams.engine.kafka import AioKafka, FaustConsumer
 from streams.engine.shard import INPUTS, Commit, Shard
 from streams.engine.table import TABLES
@@ -22,12 +23,12 @@ from streams.engine.transport import BatchConsumer, BatchSchema, BatchTransport,
 from streams.metrics import Metrics
 from streams.metrics.census import Censuses
 from streams.readmodel import ReadModel
-from streams.settings import EXIT_WRONG_SETTING, SettingError, Settings
+from streams.settings import SettingError, Settings
 from streams.startup import prepare, show_own_info_lines
 from streams.web.mount import WebServer, follow, mount
 from streams.web.summary import Summaries
 from topics.catalogue import CLOCK, HEARTBEATS, TOPICS
-from topics.provision import ProvisionError
+from topics.provision import ProvisionError, UnreachableError
 
 STOP_DEADLINE_S: Final = 20.0
 """How long a stop may take: mostly a second or two, more in the middle of a rebalance or of a large commit."""
@@ -82,8 +83,12 @@ class App(faust.App):
                 self.conf.canonical_url = URL(settings.advertised_url)
             changelogs = [self.engine.changelog(table) for table in TABLES]
             await prepare(settings, self.conf.datadir, changelogs, web=self.conf.web_enabled)
+        except (UnreachableError, KafkaError) as error:
+            end_process(Accident.UNREACHABLE, str(error))
         except (SettingError, ProvisionError) as error:
-            end_process(str(error), EXIT_WRONG_SETTING)
+            end_process(Accident.WRONG_SETTING, str(error))
+        except AccidentError as error:
+            end_with("the checks at start", error)
         await super().on_first_start()
         await guarded("the engine's start", self.engine.start())
         self._mount_views(settings)
@@ -138,9 +143,18 @@ class WorkerConsumer(BatchConsumer):
         """Fence the partitions, then let Faust restore them."""
         if self.app.should_stop:
             return
-        partitions = _partitions(self.app.engine.settings, assigned)
-        await guarded("taking over partitions", self.app.engine.on_assigned(partitions, generation_id))
+        await guarded("taking over partitions", self._take_over(assigned, generation_id))
         await super().on_partitions_assigned(assigned, generation_id)
+
+    async def _take_over(self, assigned: set[TP], generation: int) -> None:
+        engine = self.app.engine
+        partitions = _partitions(engine.settings, assigned)
+        if partitions is None:
+            # Topics were made again, or have grown.
+            await engine.look()
+            msg = f"the inputs do not have the same partitions: {sorted(assigned)}; wait until all have been made again"
+            raise AccidentError(Accident.NOT_CO_PARTITIONED, msg)
+        await engine.on_assigned(partitions, generation)
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
         """Commit what is applied, then let Faust give the partitions up."""
@@ -155,7 +169,7 @@ class WorkerConsumer(BatchConsumer):
 
     async def on_task_error(self, exc: BaseException) -> None:
         """End the process after an exception in an agent: Faust would go on without the records of that fetch."""
-        end_process(f"an agent failed: {exc!r}", error=exc)
+        end_with("an agent failed", exc)
 
 
 class WorkerTransport(BatchTransport):
@@ -168,13 +182,12 @@ async def _on_restored(app: App, **_: Any) -> None:
     await guarded("starting work", app.engine.activate(app.consumer_generation_id))
 
 
-def _partitions(settings: Settings, assigned: set[TP]) -> list[int]:
-    """Return the partitions assigned of every input. Ends the process when the inputs are not co-partitioned."""
+def _partitions(settings: Settings, assigned: set[TP]) -> list[int] | None:
+    """Return the partitions assigned of every input; None where the inputs are not co-partitioned."""
     by_topic = {topic: {tp.partition for tp in assigned if tp.topic == settings.topic(topic)} for topic in INPUTS}
     mine = by_topic[HEARTBEATS.name]
-    if any(partitions != mine for partitions in by_topic.values()):
-        end_process(f"the inbound topics are not co-partitioned: {by_topic}; give all the same number of partitions")
-    return sorted(mine)
+    is_complete = all(partitions == mine for partitions in by_topic.values())
+    return sorted(mine) if is_complete and all(number < settings.partitions for number in mine) else None
 
 
 def _with_flags(app: App, settings: Settings) -> Settings:

@@ -31,7 +31,9 @@ EntityKind = Literal["deployment", "replica", "instance"]
 TimestampType = Literal["LogAppendTime", "CreateTime"]
 """Kafka's `message.timestamp.type`."""
 
-_DAY_MS: Final = 86_400_000
+_MINUTE_MS: Final = 60_000
+_HOUR_MS: Final = 60 * _MINUTE_MS
+_DAY_MS: Final = 24 * _HOUR_MS
 _FOR_EVER_MS: Final = -1
 
 _MAX_MESSAGE_BYTES: Final = 1_048_588
@@ -48,7 +50,8 @@ class TopicSpec:
     Inbound topics only: `rank` orders records of one timestamp (contract, "In"). `handler` is the function of
     `streams.rules` that applies a record, as `<module>:<function>`; None where it is read apart, as prices are.
     `entity`: what a record is about; its field `<entity>_id` must name one that its org has, else the record is a dead
-    letter, `unknown_<entity>`. `once`: the models whose `event_id` counts once in 24 h (C4).
+    letter, `unknown_<entity>`. `once`: the models whose `event_id` counts once in 24 h (C4). `max_ahead_ms`: how far a
+    record's timestamp may be ahead of the broker's clock.
     """
 
     name: str
@@ -61,6 +64,7 @@ class TopicSpec:
     entity: EntityKind | None = None
     once: tuple[type[Any], ...] = ()
     retention_ms: int = 7 * _DAY_MS
+    max_ahead_ms: int = _HOUR_MS
     one_partition: bool = False
 
     def partitions(self, partitions: int) -> int:
@@ -78,13 +82,18 @@ class TopicSpec:
         long past.
         """
         retention_ms = self.retention_ms if timestamps == "broker" else _FOR_EVER_MS
-        return {
+        config = {
             "cleanup.policy": "delete",
             "retention.ms": str(retention_ms),
             "message.timestamp.type": self.timestamp_type(timestamps),
             "max.message.bytes": str(_MAX_MESSAGE_BYTES),
             "min.insync.replicas": str(min_in_sync(replication)),
         }
+        if self is PRICES:
+            config["retention.bytes"] = str(_FOR_EVER_MS)
+        if self.direction == "in":
+            config["message.timestamp.after.max.ms"] = str(self.max_ahead_ms)
+        return config
 
 
 def min_in_sync(replication: int) -> int:
@@ -182,6 +191,7 @@ CLOCK: Final = TopicSpec(
     key="none; each partition has its own",
     schema=Tick,
     handler="tick:apply_tick",
+    max_ahead_ms=5 * _MINUTE_MS,
 )
 
 USAGE: Final = TopicSpec(

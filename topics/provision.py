@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -10,7 +11,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
-from topics.catalogue import TOPICS, Timestamps, TopicSpec
+from topics.catalogue import PRICES, TOPICS, Timestamps, TopicSpec
 from topics.login import why_refused
 
 DEADLINE_S: Final = 60.0
@@ -18,6 +19,8 @@ DEADLINE_S: Final = 60.0
 _POLL_S: Final = 0.2
 _PROGRESS_S: Final = 1.0
 _TIMESTAMP_TYPE: Final = "message.timestamp.type"
+_KEPT_FOR_EVER: Final = ("cleanup.policy", "retention.ms", "retention.bytes")
+_MANY_BROKERS: Final = 3
 
 log = logging.getLogger(__name__)
 
@@ -26,12 +29,17 @@ class ProvisionError(RuntimeError):
     """A topic can't be created, or differs from the settings. One line: the topic, its state, the fix."""
 
 
+class UnreachableError(ProvisionError):
+    """The cluster can't be reached, or has no leader for a topic. It may be back later."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopicSpec:
     """A topic to create or check; `name` includes the namespace.
 
-    `config` is used when the topic is created. An existing topic must have `partitions` partitions, and, where
-    `timestamp_setting` is set, the `message.timestamp.type` of `config`; the operator may change everything else.
+    `config` is used when the topic is created. An existing topic must have `partitions` partitions, and the entries of
+    `config` that `fixed` names, each with what requires it: a setting, or "the contract". The operator may change
+    everything else.
     """
 
     name: str
@@ -39,7 +47,7 @@ class NewTopicSpec:
     replication: int
     config: Mapping[str, str] = field(default_factory=dict)
     partition_setting: str = "OBOL_PARTITIONS"
-    timestamp_setting: str | None = None
+    fixed: Mapping[str, str] = field(default_factory=dict)
 
 
 class ProvisionSettings(Protocol):
@@ -72,21 +80,32 @@ def new_topic(spec: TopicSpec, settings: ProvisionSettings) -> NewTopicSpec:
         replication=settings.replication,
         config=spec.config(settings.timestamps, settings.replication),
         partition_setting="the contract" if spec.one_partition else "OBOL_PARTITIONS",
-        timestamp_setting="OBOL_TIMESTAMPS" if spec.direction == "in" else "the contract",
+        fixed={_TIMESTAMP_TYPE: "OBOL_TIMESTAMPS" if spec.direction == "in" else "the contract"}
+        | dict.fromkeys(_KEPT_FOR_EVER if spec is PRICES else (), "the contract"),
     )
 
 
 async def provision(settings: ProvisionSettings, *, deadline_s: float = DEADLINE_S) -> None:
     """Create every topic of the catalogue that is missing, and check the others. Several workers may do so at once.
 
-    Raises `ProvisionError`: at once when the cluster refuses the connection for good or a topic differs, otherwise when
-    not all topics exist after `deadline_s` seconds.
+    Raises `ProvisionError` at once when the cluster refuses the connection for good or a topic differs, and
+    `UnreachableError` when not all topics exist after `deadline_s` seconds.
     """
+    async with connected(settings, deadline_s=deadline_s) as admin:
+        await ensure_topics(admin, [new_topic(spec, settings) for spec in TOPICS.values()], deadline_s=deadline_s)
+
+
+@asynccontextmanager
+async def connected(
+    settings: ProvisionSettings, *, deadline_s: float = DEADLINE_S
+) -> AsyncIterator[AIOKafkaAdminClient]:
+    """Yield a connected client. Raises `ProvisionError` and `UnreachableError`, as `provision` does."""
     options = settings.kafka_client_options()
     admin = AIOKafkaAdminClient(**options)
     try:
         await _connect(admin, options, deadline_s)
-        await ensure_topics(admin, [new_topic(spec, settings) for spec in TOPICS.values()], deadline_s=deadline_s)
+        await _warn_of_one_copy(admin, settings.replication)
+        yield admin
     finally:
         await admin.close()
 
@@ -110,7 +129,7 @@ async def ensure_topics(
             missing = [spec for spec in specs if spec.name not in found]
             if not missing and (leaderless := _without_leader(found, specs)) is None:
                 _check_partitions(found, specs)
-                await _check_timestamps(admin, specs)
+                await _check_configs(admin, specs)
                 return
             waiting_for = f"topic {missing[0].name}" if missing else f"a leader of topic {leaderless}"
             if new := [spec for spec in missing if spec.name not in requested]:
@@ -124,7 +143,7 @@ async def ensure_topics(
                 f"{waiting_for} is not available after {deadline_s:g} s; "
                 "check that KAFKA_BOOTSTRAP_SERVERS names a running cluster with at least OBOL_REPLICATION brokers"
             )
-            raise ProvisionError(msg)
+            raise UnreachableError(msg)
         if now >= next_log:
             log.info("waiting for %s; %d of %d topics exist", waiting_for, _present(found, specs), len(specs))
             next_log = now + _PROGRESS_S
@@ -148,13 +167,23 @@ async def _connect(admin: AIOKafkaAdminClient, options: dict[str, Any], deadline
                     f"the cluster can't be reached after {deadline_s:g} s ({error}); "
                     "start it, or correct KAFKA_BOOTSTRAP_SERVERS"
                 )
-                raise ProvisionError(msg if refusal is None else refusal.message) from error
+                raise UnreachableError(msg if refusal is None else refusal.message) from error
             if now >= next_log:
                 log.info("waiting for the cluster: %s", error if refusal is None else refusal.message)
                 next_log = now + _PROGRESS_S
             await asyncio.sleep(_POLL_S)
         else:
             return
+
+
+async def _warn_of_one_copy(admin: AIOKafkaAdminClient, replication: int) -> None:
+    brokers = len((await admin.describe_cluster())["brokers"])
+    if replication == 1 and brokers >= _MANY_BROKERS:
+        log.warning(
+            "OBOL_REPLICATION is 1 on a cluster of %d brokers: the loss of one loses bills for good; "
+            "set OBOL_REPLICATION=3, and raise the replication of existing topics with kafka-reassign-partitions",
+            brokers,
+        )
 
 
 async def _create(admin: AIOKafkaAdminClient, specs: Sequence[NewTopicSpec]) -> set[str]:
@@ -200,27 +229,31 @@ def _check_partitions(found: Mapping[str, Any], specs: Sequence[NewTopicSpec]) -
             raise ProvisionError(msg)
 
 
-async def _check_timestamps(admin: AIOKafkaAdminClient, specs: Sequence[NewTopicSpec]) -> None:
-    checked = {spec.name: spec for spec in specs if spec.timestamp_setting is not None}
+async def _check_configs(admin: AIOKafkaAdminClient, specs: Sequence[NewTopicSpec]) -> None:
+    checked = {spec.name: spec for spec in specs if spec.fixed}
     if not checked:
         return
-    resources = [ConfigResource(ConfigResourceType.TOPIC, name, {_TIMESTAMP_TYPE: None}) for name in checked]
+    resources = [
+        ConfigResource(ConfigResourceType.TOPIC, name, dict.fromkeys(spec.fixed)) for name, spec in checked.items()
+    ]
     for response in await admin.describe_configs(resources):
         for resource in response.to_object()["resources"]:
             if resource["error_code"]:
                 raise for_code(resource["error_code"])(resource["error_message"])
             spec = checked[resource["resource_name"]]
-            wanted = spec.config[_TIMESTAMP_TYPE]
-            has = next(
-                entry["config_value"]
-                for entry in resource["config_entries"]
-                if entry["config_names"] == _TIMESTAMP_TYPE
-            )
-            if has != wanted:
-                other = "broker" if has == "LogAppendTime" else "producer"
-                fix = f"set OBOL_TIMESTAMPS={other}, or " if spec.timestamp_setting == "OBOL_TIMESTAMPS" else ""
-                msg = (
-                    f"topic {spec.name} has {_TIMESTAMP_TYPE}={has}, {spec.timestamp_setting} says {wanted}; "
-                    f"{fix}set {_TIMESTAMP_TYPE}={wanted} on the topic with kafka-configs"
-                )
-                raise ProvisionError(msg)
+            found = {entry["config_names"]: entry["config_value"] for entry in resource["config_entries"]}
+            for entry, required_by in spec.fixed.items():
+                _check_config(spec, entry, found[entry], required_by)
+
+
+def _check_config(spec: NewTopicSpec, entry: str, has: str, required_by: str) -> None:
+    wanted = spec.config[entry]
+    if has == wanted:
+        return
+    other = "broker" if has == "LogAppendTime" else "producer"
+    fix = f"set OBOL_TIMESTAMPS={other}, or " if required_by == "OBOL_TIMESTAMPS" else ""
+    msg = (
+        f"topic {spec.name} has {entry}={has}, {required_by} says {wanted}; "
+        f"{fix}set {entry}={wanted} on the topic with kafka-configs"
+    )
+    raise ProvisionError(msg)

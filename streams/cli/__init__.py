@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import typer
 
-from streams.cli import dead, send, show, tail, topics
+from streams.cli import dead, reset, send, show, tail, topics
 from streams.cli.failure import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, Failure
 from streams.cli.groups import group
 from streams.settings import SettingError
@@ -32,6 +32,7 @@ app.command("usage")(show.usage)
 app.command("credit")(send.credit)
 app.add_typer(topics.app, name="topics")
 app.add_typer(dead.app, name="dead")
+app.command("accept-reset")(reset.accept)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -1,6 +1,6 @@
 """How far the changelogs of this worker's partitions are in memory."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sized
 
 from streams.engine.ports import TopicPartition
 
@@ -20,6 +20,14 @@ class Changelogs:
     def name(self, table: str) -> str:
         """Give the full name of a table's changelog."""
         return self._names[table]
+
+    def names(self) -> list[str]:
+        """List the full names of all changelogs."""
+        return list(self._tables)
+
+    def __contains__(self, table: object) -> bool:
+        """Whether a table has a changelog here."""
+        return table in self._names
 
     def table(self, name: str) -> str:
         """Give the table whose changelog has this full name."""
@@ -43,6 +51,10 @@ class Changelogs:
             changelog for changelog in self.of(partitions) if self.restored_to(changelog) < self._ends[changelog] - 1
         ]
 
+    def ends(self, partition: int) -> dict[str, int]:
+        """Give by table where the changelogs of a restored partition end: only its own commits write there."""
+        return {table: self.restored_to((name, partition)) + 1 for name, table in self._tables.items()}
+
     def restored_to(self, changelog: TopicPartition) -> int:
         """Give the last offset of a changelog that is in memory; -1 when none is."""
         return self._restored_to.get(changelog, -1)
@@ -55,3 +67,8 @@ class Changelogs:
         """Note that the rows of a partition are no longer in memory."""
         for changelog in self.of([partition]):
             self._restored_to.pop(changelog, None)
+
+
+def ends_after(ends: Mapping[str, int], rows: Mapping[str, Sized]) -> dict[str, int]:
+    """Give by table where the changelogs end after a transaction that writes `rows`; its marker takes an offset."""
+    return {table: end + (len(rows[table]) + 1 if rows.get(table) else 0) for table, end in ends.items()}

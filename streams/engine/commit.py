@@ -6,20 +6,57 @@ that wrote for the partition before, and aborts its open transaction.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NoReturn
 
-from streams.engine.changelogs import Changelogs
-from streams.engine.fatal import EXIT_FENCED, end_process, guarded
-from streams.engine.ports import Clock, Delivery, FencedError, Kafka, TopicPartition, TransactionalProducer
+from aiokafka.errors import (
+    InvalidTimestampError,
+    KafkaError,
+    MessageSizeTooLargeError,
+    PolicyViolationError,
+    RecordListTooLargeError,
+    TopicAuthorizationFailedError,
+)
+
+from streams.engine import position as positions
+from streams.engine.changelogs import Changelogs, ends_after
+from streams.engine.fatal import Accident, AccidentError, end_process, end_with, guarded
+from streams.engine.ports import (
+    TRANSACTION_TIMEOUT_MS,
+    Admin,
+    Clock,
+    Delivery,
+    FencedError,
+    IdForgottenError,
+    Kafka,
+    TopicPartition,
+    TransactionalProducer,
+)
+from streams.engine.position import decode_position, encode_position
 from streams.engine.shard import Commit, Shard
 from streams.engine.tasks import cancel_and_wait
+from streams.engine.waits import Waits
 from streams.rules.decision import Note
 from topics.catalogue import USAGE
 
 MAX_COMMITS_AT_ONCE: Final = 4
 """A commit is in memory while it is written, so this many are at most."""
+
+COMMIT_DEADLINE_S: Final = 360.0
+"""Longer than `TRANSACTION_TIMEOUT_MS`, after which the broker aborts the transaction."""
+
+BLOCKED_RETRY_S: Final = 5.0
+"""How often a commit that a topic refuses is tried again."""
+
+REFUSALS: Final[dict[type[KafkaError], str]] = {
+    MessageSizeTooLargeError: "raise its max.message.bytes to 1048588",
+    RecordListTooLargeError: "raise its segment.bytes above 1 MiB",
+    InvalidTimestampError: "raise its message.timestamp.before.max.ms and message.timestamp.after.max.ms",
+    TopicAuthorizationFailedError: "allow the worker's user to write to it",
+    PolicyViolationError: "correct the cluster's policy for it",
+}
+"""Errors of a topic that refuses records for as long as it is set up as it is, with the fix."""
 
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _NO_HEADERS: Final[list[tuple[str, bytes]]] = []
@@ -29,20 +66,33 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Lane:
-    """One partition's way out: `urgent` is set when its shard can't apply more before a commit."""
+    """One partition's way out.
+
+    `urgent` is set when its shard can't apply more before a commit. `refused`: the commit that a topic refuses.
+    """
 
     shard: Shard
     committer: "Committer"
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     urgent: asyncio.Event = field(default_factory=asyncio.Event)
     loop: asyncio.Task[None] | None = None
+    refused: Commit | None = None
+
+
+class RefusedError(RuntimeError):
+    """A topic refuses the records of a transaction, which is not committed."""
+
+    def __init__(self, topic: str, error: KafkaError) -> None:
+        fix = next(fix for kind, fix in REFUSALS.items() if isinstance(error, kind))
+        super().__init__(f"topic {topic} refuses its records ({type(error).__name__}); {fix}")
 
 
 class Commits:
     """Commits what the shards have applied, every `interval_s` or sooner.
 
-    A commit that fails ends the process, as only a restart knows what was committed. `after_commit`: callbacks run
-    after each commit, with the shard, the commit and the seconds that it took.
+    A commit that a topic refuses is tried again until it succeeds; meanwhile only its partition waits. One that fails
+    otherwise ends the process, as only a restart knows what was committed. `after_commit`: callbacks run after each
+    commit, with the shard, the commit and the seconds that it took.
     """
 
     def __init__(
@@ -50,13 +100,17 @@ class Commits:
         new_committer: Callable[[int], "Committer"],
         *,
         changelogs: Changelogs,
+        admin: Admin,
         clock: Clock,
+        waits: Waits,
         interval_s: float,
     ) -> None:
         self.after_commit: list[Callable[[Shard, Commit, float], None]] = []
         self._new_committer = new_committer
         self._changelogs = changelogs
+        self._admin = admin
         self._clock = clock
+        self._waits = waits
         self._interval_s = interval_s
         self._lanes: dict[int, _Lane] = {}
         self._at_once = asyncio.Semaphore(MAX_COMMITS_AT_ONCE)
@@ -95,23 +149,28 @@ class Commits:
 
     async def _commit_forever(self, lane: _Lane) -> None:
         while True:
-            await self._clock.wait(lane.urgent, self._interval_s)
+            if lane.refused is None:
+                await self._clock.wait(lane.urgent, self._interval_s)
+            else:
+                await self._clock.sleep(BLOCKED_RETRY_S)
             lane.urgent.clear()
             await self._commit(lane)
 
     async def _commit(self, lane: _Lane) -> None:
         shard, partition = lane.shard, lane.shard.partition
         async with lane.lock, self._at_once:
-            commit = shard.drain()
+            committed = dict(shard.position.offsets)
+            commit = lane.refused or shard.drain(self._changelogs.ends(partition))
             if commit is None:
                 return
             started_s = self._clock.monotonic_s()
             try:
-                ends = await lane.committer.commit(commit)
-            except FencedError as error:
-                end_process(f"partition {partition} was taken over by another worker", EXIT_FENCED, error)
+                with self._waits.on(f"the commit of partition {partition}", COMMIT_DEADLINE_S):
+                    ends = await self._write(lane, commit, committed)
             except Exception as error:  # noqa: BLE001 - whatever it is, the transaction is not known to be committed
-                end_process(f"partition {partition} can't be committed: {error!r}", error=error)
+                _end_after(error, partition, self._clock.monotonic_s() - started_s)
+            if ends is None:
+                return
             for table, end in ends.items():
                 self._changelogs.advance((self._changelogs.name(table), partition), end)
         seconds = self._clock.monotonic_s() - started_s
@@ -119,6 +178,69 @@ class Commits:
             callback(shard, commit, seconds)
         for note in commit.notes:
             _log(note)
+
+    async def _write(self, lane: _Lane, commit: Commit, committed: Mapping[str, int]) -> dict[str, int] | None:
+        """Write a commit; returns as `Committer.commit` does, and None where a topic refuses it.
+
+        `committed`: the input offsets of the commit before.
+        """
+        if lane.refused is not None:
+            await self._expect_ends(lane.refused)
+        try:
+            ends = await lane.committer.commit(commit)
+        except RefusedError as error:
+            await self._block(lane, commit, committed, str(error))
+            return None
+        if lane.refused is not None:
+            lane.refused = lane.shard.blocked = None
+            log.info("partition %d is committed again", commit.partition)
+        return ends
+
+    async def _block(self, lane: _Lane, commit: Commit, committed: Mapping[str, int], why: str) -> None:
+        """Abort the transaction of a commit that a topic refuses, to try it again later.
+
+        `committed`: the input offsets of the commit before. Raises `FencedError` where they are no longer the latest.
+        """
+        partition = commit.partition
+        await lane.committer.fence()
+        if lane.refused is None:
+            changelog = (self._changelogs.name(positions.TABLE), partition)
+            last = (await self._admin.last_records([changelog])).get(changelog)
+            offsets = {} if last is None or last.value is None else decode_position(last.value).offsets
+            if offsets != committed:
+                msg = f"the last commit of partition {partition} is not this worker's"
+                raise FencedError(msg)
+            log.error(
+                "partition %d can't be committed: %s; it waits, and the others go on; trying again every %g s",
+                *(partition, why, BLOCKED_RETRY_S),
+            )
+        lane.refused, lane.shard.blocked = commit, why
+
+    async def _expect_ends(self, commit: Commit) -> None:
+        """Correct where the changelogs end after `commit`: what was aborted takes offsets, too. Raises `KafkaError`."""
+        partition = commit.partition
+        ends = await self._admin.end_offsets(self._changelogs.of([partition]))
+        by_table = {self._changelogs.table(name): end for (name, _), end in ends.items()}
+        ((key, value),) = commit.rows[positions.TABLE]
+        position = decode_position(value or b"")
+        commit.changelogs = position.changelogs = ends_after(by_table, commit.rows)
+        commit.rows[positions.TABLE] = [(key, encode_position(position))]
+
+
+def _end_after(error: Exception, partition: int, seconds: float) -> NoReturn:
+    """End the process after a commit that has failed within `seconds`."""
+    if isinstance(error, FencedError):
+        if seconds * 1_000 < TRANSACTION_TIMEOUT_MS:
+            end_process(Accident.FENCED, f"partition {partition} was taken over by another worker", error)
+        reason = f"the transaction of partition {partition} took {seconds:.0f} s, longer than the broker allows"
+        end_process(Accident.TRANSACTION_ABORTED, reason, error)
+    if isinstance(error, IdForgottenError):
+        reason = (
+            f"the broker no longer knows the transactional id of partition {partition}: nothing was committed with it "
+            "for longer than transactional.id.expiration.ms"
+        )
+        end_process(Accident.ID_FORGOTTEN, reason, error)
+    end_with(f"partition {partition} can't be committed", error)
 
 
 def _log(note: Note) -> None:
@@ -159,14 +281,16 @@ class Committer:
     async def commit(self, commit: Commit) -> dict[str, int]:
         """Write one transaction; returns by table the last offset of its changelog, which is the commit marker's.
 
-        Raises `FencedError` when the partition has another owner. When anything is raised, nothing may be written
-        after it: the transaction is not committed, or nobody knows.
+        Raises `FencedError` when the partition has another owner, and `RefusedError` when a topic refuses records and
+        the transaction is not committed. When anything is raised, nothing may be written before the next `fence`.
         """
         assert self._producer is not None, "a partition is fenced before it commits"
         try:
             return await self._write(self._producer, commit)
         except Exception as error:
             cause = self._producer.cause_of(error)
+            if isinstance(cause, TopicAuthorizationFailedError):
+                raise RefusedError(", ".join(sorted(map(str, *cause.args))), cause) from error
             if cause is error:
                 raise
             raise cause from error
@@ -195,8 +319,16 @@ class Committer:
         ends = {table: await writer.stored() for table, writer in row_writers.items()}
         for writer in writers.values():
             await writer.stored()
+        for table, end in ends.items():
+            if table in commit.changelogs and end + 1 != commit.changelogs[table]:
+                msg = (
+                    f"{self._changelog(table)} partition {self.partition} has records that are not this worker's: it "
+                    f"would end at offset {end + 1}, not at {commit.changelogs[table]}; let nothing else write to it"
+                )
+                raise AccidentError(Accident.FOREIGN_RECORDS, msg)
         offsets = {(self._topic(topic), self.partition): offset for topic, offset in commit.offsets.items()}
-        await producer.send_offsets(offsets, self._app_id)
+        if offsets:
+            await producer.send_offsets(offsets, self._app_id)
         await producer.commit()
         return ends
 
@@ -239,5 +371,8 @@ class _Writer:
         """Wait until everything sent is stored; returns the offset after the last record."""
         after = 0
         for delivery, count in self._sent:
-            after = (await delivery).offset + count
+            try:
+                after = (await delivery).offset + count
+            except tuple(REFUSALS) as error:
+                raise RefusedError(self._partition[0], error) from error
         return after

@@ -3,22 +3,25 @@
 import asyncio
 import gc
 import sys
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any, Final
 
 from streams.billing.prices import Prices
 from streams.engine.changelogs import Changelogs
-from streams.engine.commit import Commits, Committer
+from streams.engine.cluster import ClusterWatch, installation, live_settings
+from streams.engine.commit import COMMIT_DEADLINE_S, Commits, Committer
 from streams.engine.fatal import guarded
 from streams.engine.intake import Intake
 from streams.engine.partitions import Partitions
 from streams.engine.ports import Clock, Consumer, Kafka
+from streams.engine.position import Position
 from streams.engine.prices import PriceReader
 from streams.engine.scheduling import EndOffsets, Scheduler
 from streams.engine.shard import INPUTS, Commit, Shard
 from streams.engine.table import TABLES
 from streams.engine.tasks import cancel_and_wait
 from streams.engine.ticks import TickWriter
+from streams.engine.waits import Wait, Waits
 from streams.limits import DAY_MS, HOUR_MS
 from streams.rules.context import Switches
 from streams.settings import Settings
@@ -26,6 +29,13 @@ from topics.catalogue import CLOCK, PRICES
 
 STALL_TIMEOUT_S: Final = {"wall": 2.0, "log": 60.0}
 """By `OBOL_CLOCK`: how long records that are before a topic's end offset and do not arrive are waited for."""
+
+START_DEADLINE_S: Final = 600.0
+TAKEOVER_DEADLINE_S: Final = 360.0
+"""Longer than a dead worker's transaction can stay open."""
+
+JOIN_DEADLINE_S: Final = 360.0
+"""A rebalance waits for other workers, which may be taking partitions over."""
 
 SWITCH_INTERVAL_S: Final = 0.0005
 """Reading has a thread of its own. At Python's default, 5 ms, each step of a commit would wait for it that long."""
@@ -64,10 +74,14 @@ class Engine:
         self._admin = kafka.admin(f"{settings.app_id}-ends")
         self._prices = PriceReader(kafka.reader((prices, 0)), clock, settings.currency)
         self._changelogs = Changelogs(settings.app_id, TABLES)
+        self._waits = Waits(clock, lambda: self._watch.is_answering)
+        self._joining: Wait | None = None
         self._commits = Commits(
             self._new_committer,
             changelogs=self._changelogs,
+            admin=self._admin,
             clock=clock,
+            waits=self._waits,
             interval_s=settings.commit_interval_ms / 1_000,
         )
         self.on_committed: list[Callable[[Shard, Commit, float], None]] = self._commits.after_commit
@@ -77,6 +91,16 @@ class Engine:
             inputs=inputs,
             commits=self._commits,
             changelogs=self._changelogs,
+            admin=self._admin,
+            clock=clock,
+            waits=self._waits,
+        )
+        self._watch = ClusterWatch(
+            settings,
+            self._partitions,
+            inputs={**inputs, prices: PRICES.name},
+            changelogs=self._changelogs,
+            prices_read=lambda: self._prices.position,
             admin=self._admin,
             clock=clock,
         )
@@ -93,7 +117,7 @@ class Engine:
         self._ticks = TickWriter(kafka.producer(), clock, settings.topic(CLOCK.name), self._partitions.working)
 
     def _new_shard(self, partition: int) -> Shard:
-        return Shard(
+        shard = Shard(
             partition,
             partitions=self.settings.partitions,
             prices=self.prices,
@@ -102,6 +126,16 @@ class Engine:
             id_retention_ms=self.settings.id_retention_d * DAY_MS,
             stall_timeout_s=STALL_TIMEOUT_S[self.settings.clock],
         )
+        shard.stamp = self._stamp
+        return shard
+
+    def _stamp(self, position: Position) -> None:
+        """Add to a position what later checks compare with the cluster."""
+        position.installation = installation(self.settings)
+        position.settings = live_settings(self.settings)
+        position.topics = position.topics | self._watch.topic_ids
+        position.prices = self._prices.position
+        position.worker = self.own_url
 
     def _new_committer(self, partition: int) -> Committer:
         return Committer(
@@ -150,6 +184,11 @@ class Engine:
         return self._prices.refused
 
     @property
+    def disagreements(self) -> list[str]:
+        """What other workers are set to that this one is not, one line each."""
+        return self._watch.disagreements
+
+    @property
     def partitions(self) -> int:
         """`OBOL_PARTITIONS`."""
         return self.settings.partitions
@@ -167,11 +206,20 @@ class Engine:
     # Start and stop
 
     async def start(self) -> None:
-        """Connect, read all prices, and be ready for partitions. Raises `KafkaError`."""
+        """Connect, compare the cluster with what was committed, read all prices, and be ready for partitions.
+
+        Raises `AccidentError` and `KafkaError`.
+        """
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         gc.set_threshold(*GC_THRESHOLDS)
         await self._admin.start()
-        await self._prices.start()
+        self._spawn("watching waits", self._waits.watch())
+        with self._waits.on("the comparison of the cluster with what was committed", START_DEADLINE_S):
+            await self._watch.check_start()
+        self._spawn("watching the cluster", self._watch.run())
+        with self._waits.on("the prices", START_DEADLINE_S):
+            await self._prices.start()
+        self._join()
         self._spawn("applying records", self._scheduler.run())
         self._spawn("asking for end offsets", self._ends.run())
         self._spawn("reading prices", self._intake.follow_prices())
@@ -183,6 +231,7 @@ class Engine:
     async def stop(self) -> None:
         """Commit what is applied, and disconnect."""
         await self.on_revoked()
+        self._waits.end(self._joining)
         self.has_committed_all = True
         await cancel_and_wait(self._tasks)
         await self._commits.stop()
@@ -197,11 +246,23 @@ class Engine:
 
     async def on_revoked(self) -> None:
         """Commit what is applied, and apply nothing until the next assignment."""
-        await self._partitions.revoke()
+        with self._waits.on("the commits before partitions move", COMMIT_DEADLINE_S):
+            await self._partitions.revoke()
+        self._join()
 
-    async def on_assigned(self, partitions: Iterable[int], generation: int) -> None:
+    def _join(self) -> None:
+        self._waits.end(self._joining)
+        self._joining = self._waits.begin("an assignment of partitions from the consumer group", JOIN_DEADLINE_S)
+
+    async def look(self) -> None:
+        """Compare the cluster with what was applied. Raises `AccidentError` and `KafkaError`."""
+        await self._watch.look()
+
+    async def on_assigned(self, partitions: Collection[int], generation: int) -> None:
         """Take over `partitions`, fencing the former owner of each; those that stay keep their rows."""
-        await self._partitions.assign(partitions, generation)
+        self._waits.end(self._joining)
+        with self._waits.on(f"the takeover of partitions {sorted(partitions)}", TAKEOVER_DEADLINE_S):
+            await self._partitions.assign(partitions, generation)
         self._intake.reset()
         # While rows are restored, the collector would go through more and more of them, to find no garbage.
         gc.disable()
@@ -215,7 +276,7 @@ class Engine:
             gc.enable()
 
     def feed(self, message: Any) -> None:
-        """Queue what was read of an input. Raises `LostRecordsError` where records are missing for good."""
+        """Queue what was read of an input. Raises `AccidentError` where records are missing for good."""
         self._intake.feed((message.topic, message.partition), message.value)
 
     def restore(self, message: Any) -> None:

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
-from streams.engine.fatal import guarded
+from streams.engine.fatal import Accident, AccidentError, guarded
 from streams.engine.merge import LostRecordsError
 from streams.engine.partitions import Partitions
 from streams.engine.ports import Consumer, Fetch, TopicPartition
@@ -64,7 +64,7 @@ class Intake:
         """Queue what was read of an input.
 
         What was read before the latest assignment is left out; it is read again. So are records that are missing in
-        between; raises `LostRecordsError` when that was tried too often.
+        between; raises `AccidentError` when that was tried too often.
         """
         topic = self._inputs[partition[0]]
         shard = self._partitions.shards.get(partition[1])
@@ -90,14 +90,15 @@ class Intake:
     def _seek_back(self, partition: TopicPartition, offset: int, error: LostRecordsError) -> None:
         """Read an input again from `offset`: around a rebalance, Faust may drop what it has fetched.
 
-        Raises `error` when that was tried too often.
+        Raises `AccidentError` when that was tried too often.
         """
         if partition in self._seeking:
             return
         before, times = self._read_again.get(partition, (offset, 0))
         times = times + 1 if before == offset else 1
         if times > MAX_READ_AGAIN:
-            raise error
+            msg = f"{partition[0]} partition {partition[1]}: {error}; the records between were deleted (retention.ms?)"
+            raise AccidentError(Accident.RECORDS_LOST, msg) from error
         self._read_again[partition] = offset, times
         log.warning("%s partition %d: %s; reading again from there", *partition, error)
         self._seeking[partition] = asyncio.create_task(guarded(f"seeking {partition}", self._seek(partition, offset)))

@@ -1,16 +1,35 @@
 """The Kafka ports over aiokafka, and the consumer port over Faust's consumer, which is aiokafka's, too."""
 
+import asyncio
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 import faust
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.errors import InvalidProducerEpoch, InvalidProducerIdMapping, ProducerFenced
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import (
+    InvalidProducerEpoch,
+    InvalidProducerIdMapping,
+    KafkaTimeoutError,
+    NoError,
+    ProducerFenced,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
+from aiokafka.protocol.metadata import MetadataRequest as OldMetadataRequest
 from faust.types.tuples import TP
 
 from streams.engine import ports
 from streams.engine.merge import Record
-from streams.engine.ports import Delivery, FencedError, ProduceBatch
+from streams.engine.metadata import MetadataRequest, topic_id
+from streams.engine.ports import (
+    TRANSACTION_TIMEOUT_MS,
+    Delivery,
+    FencedError,
+    IdForgottenError,
+    ProduceBatch,
+    TopicState,
+)
 
 if TYPE_CHECKING:
     from aiokafka.producer.message_accumulator import BatchBuilder
@@ -21,14 +40,17 @@ ClientT = TypeVar("ClientT", AIOKafkaConsumer, AIOKafkaProducer)
 MAX_BATCH_BYTES: Final = 900_000
 """The size of a produce batch: below 1 MiB, the broker's default limit."""
 
-TRANSACTION_TIMEOUT_MS: Final = 300_000
-"""A tick over very many windows is one transaction. A dead worker's is aborted by its successor, long before this."""
-
 READ_WAIT_MS: Final = 100
 """How long a reader waits where there is nothing to read."""
 
-_FENCED: Final = (ProducerFenced, InvalidProducerEpoch, InvalidProducerIdMapping)
-"""What the broker answers a producer whose transactional id another has taken; the last: or whose id has expired."""
+LAST_RECORDS: Final = 16
+"""How many offsets before a partition's end are read first, for its last record. The others may be markers."""
+
+LAST_RECORDS_S: Final = 30.0
+"""How long the last records of partitions may take to be read."""
+
+_FENCED: Final = (ProducerFenced, InvalidProducerEpoch)
+"""What the broker answers a producer whose transactional id another has taken."""
 
 
 class AioKafka(ports.Kafka):
@@ -96,12 +118,58 @@ class AioKafkaAdmin(_Client[AIOKafkaConsumer], ports.Admin):
         # The end offset of a consumer with `read_committed` is the last stable offset.
         isolation: dict[str, Any] = {"isolation_level": "read_uncommitted", "enable_auto_commit": False}
         super().__init__(AIOKafkaConsumer, options, client_id=client_id, **isolation)
+        self._plain = {**options, "client_id": client_id}
+        self._reading = self._plain | {
+            "isolation_level": "read_committed",
+            "enable_auto_commit": False,
+            "auto_offset_reset": "earliest",
+            "fetch_max_wait_ms": READ_WAIT_MS,
+        }
 
     async def beginning_offsets(self, partitions: Iterable[ports.TopicPartition]) -> dict[ports.TopicPartition, int]:
         return _plain(await self._client.beginning_offsets(self._known(partitions)))
 
     async def end_offsets(self, partitions: Iterable[ports.TopicPartition]) -> dict[ports.TopicPartition, int]:
         return _plain(await self._client.end_offsets(self._known(partitions)))
+
+    async def topics(self, names: Iterable[str]) -> dict[str, TopicState]:
+        client, asked = self._client._client, list(names)  # noqa: SLF001 - the consumer itself can't ask
+        node = client.get_random_node()
+        found: list[tuple[str, int, str | None, int]]
+        try:
+            response = await client.send(node, MetadataRequest(asked))
+            found = [(t[1], t[0], topic_id(t[2]), len(t[4])) for t in response.topics]
+        except NotImplementedError:
+            response = await client.send(node, OldMetadataRequest(asked, allow_auto_topic_creation=False))
+            found = [(t[1], t[0], None, len(t[-1])) for t in response.topics]
+        states = {}
+        for name, code, id_, partitions in found:
+            error = for_code(code)
+            if error is NoError:
+                states[name] = TopicState(id_, partitions)
+            elif error is not UnknownTopicOrPartitionError:
+                raise error(name)
+        return states
+
+    async def last_records(self, partitions: Iterable[ports.TopicPartition]) -> dict[ports.TopicPartition, Record]:
+        reader = AIOKafkaConsumer(**self._reading)
+        await reader.start()
+        try:
+            async with asyncio.timeout(LAST_RECORDS_S):
+                return await _last_records(reader, [TopicPartition(*partition) for partition in partitions])
+        except TimeoutError as error:
+            raise KafkaTimeoutError from error
+        finally:
+            await reader.stop()
+
+    async def committed_offsets(self, group: str) -> dict[ports.TopicPartition, int]:
+        admin = AIOKafkaAdminClient(**self._plain)
+        try:
+            await admin.start()
+            found = await admin.list_consumer_group_offsets(group)
+        finally:
+            await admin.close()
+        return {(tp.topic, tp.partition): committed.offset for tp, committed in found.items() if committed.offset >= 0}
 
     def _known(self, partitions: Iterable[ports.TopicPartition]) -> list[TopicPartition]:
         asked = [TopicPartition(*partition) for partition in partitions]
@@ -113,6 +181,31 @@ class AioKafkaAdmin(_Client[AIOKafkaConsumer], ports.Admin):
 
 def _plain(offsets: Mapping[TopicPartition, int]) -> dict[ports.TopicPartition, int]:
     return {(partition.topic, partition.partition): offset for partition, offset in offsets.items()}
+
+
+async def _last_records(
+    reader: AIOKafkaConsumer, partitions: list[TopicPartition]
+) -> dict[ports.TopicPartition, Record]:
+    """Read the last records of partitions, further and further back where there are markers alone."""
+    reader.assign(partitions)
+    beginnings = await reader.beginning_offsets(partitions)
+    ends = await reader.end_offsets(partitions)
+    found: dict[ports.TopicPartition, Record] = {}
+    left = {tp for tp in partitions if beginnings[tp] < ends[tp]}
+    back = LAST_RECORDS
+    while left:
+        starts = {tp: max(beginnings[tp], ends[tp] - back) for tp in left}
+        reader.pause(*(tp for tp in partitions if tp not in left))
+        for tp, start in starts.items():
+            reader.seek(tp, start)
+        unread = set(left)
+        while unread:
+            for tp, records in (await reader.getmany(*unread, timeout_ms=READ_WAIT_MS)).items():
+                found[tp.topic, tp.partition] = records[-1]
+            unread = {tp for tp in unread if await reader.position(tp) < ends[tp]}
+        left = {tp for tp in left if (tp.topic, tp.partition) not in found and starts[tp] > beginnings[tp]}
+        back *= LAST_RECORDS
+    return found
 
 
 class AioKafkaReader(_Client[AIOKafkaConsumer], ports.Reader):
@@ -189,10 +282,15 @@ class AioKafkaTransactionalProducer(_Client[AIOKafkaProducer], ports.Transaction
 
     async def send_batch(self, batch: ProduceBatch, partition: ports.TopicPartition) -> Awaitable[Delivery]:
         topic, number = partition
-        delivery: Awaitable[Delivery] = await self._client.send_batch(
-            cast("BatchBuilder", batch), topic, partition=number
-        )
-        return delivery
+        while True:
+            try:
+                delivery: Awaitable[Delivery] = await self._client.send_batch(
+                    cast("BatchBuilder", batch), topic, partition=number
+                )
+            except KafkaTimeoutError:
+                # The batch before it has not left for `request_timeout_ms`, as the cluster is away. It is waited for.
+                continue
+            return delivery
 
     async def send_offsets(self, offsets: Mapping[ports.TopicPartition, int], group: str) -> None:
         by_partition = {TopicPartition(*partition): offset for partition, offset in offsets.items()}
@@ -208,8 +306,10 @@ class AioKafkaTransactionalProducer(_Client[AIOKafkaProducer], ports.Transaction
         ended = end.exception() if end is not None and end.done() and not end.cancelled() else None
         first: BaseException = ended or error
         cause: BaseException | None = first
-        while cause is not None and not isinstance(cause, _FENCED):
+        while cause is not None:
+            if isinstance(cause, _FENCED):
+                return FencedError(repr(cause))
+            if isinstance(cause, InvalidProducerIdMapping):
+                return IdForgottenError(repr(cause))
             cause = cause.__cause__
-        if cause is not None:
-            return FencedError(repr(cause))
         return first if isinstance(first, Exception) else error

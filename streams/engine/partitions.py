@@ -7,9 +7,10 @@ from typing import Final
 
 from streams.engine.changelogs import Changelogs
 from streams.engine.commit import Commits
-from streams.engine.fatal import end_process
+from streams.engine.fatal import Accident, AccidentError, end_process, end_with
 from streams.engine.ports import Admin, Clock, Fetch, TopicPartition
 from streams.engine.shard import Phase, Shard
+from streams.engine.waits import Waits
 
 NO_GENERATION: Final = -1
 """The generation between two assignments."""
@@ -39,6 +40,7 @@ class Partitions:
         changelogs: Changelogs,
         admin: Admin,
         clock: Clock,
+        waits: Waits,
     ) -> None:
         self.shards: dict[int, Shard] = {}
         self.generation = NO_GENERATION
@@ -49,6 +51,7 @@ class Partitions:
         self._changelogs = changelogs
         self._admin = admin
         self._clock = clock
+        self._waits = waits
 
     def working(self) -> list[int]:
         """List the partitions whose records are applied."""
@@ -67,7 +70,9 @@ class Partitions:
         Raises `KafkaError`.
         """
         assigned = sorted(set(partitions))
-        for partition in self.shards.keys() - set(assigned):
+        # One whose commit was refused is restored, as its rows are not those of the changelogs.
+        blocked = {partition for partition, shard in self.shards.items() if shard.blocked is not None}
+        for partition in (self.shards.keys() - set(assigned)) | blocked:
             await self._commits.drop(partition)
             self._changelogs.drop(partition)
             del self.shards[partition]
@@ -90,14 +95,19 @@ class Partitions:
             return
         known = self._changelogs.restored_to(changelog)
         if known >= 0 and fetch.start > known + 1:
-            end_process(f"{_named(changelog)}: read from offset {fetch.start}, but {known} was the last before")
+            end_process(
+                Accident.CHANGELOG_DAMAGED,
+                f"{_named(changelog)}: read from offset {fetch.start}, but {known} was the last before",
+            )
         table = self._changelogs.table(changelog[0])
         try:
             for record in fetch.records:
                 if record.offset > known:
                     shard.restore(table, record.key or b"", record.value)
+        except AccidentError as error:
+            end_with(_named(changelog), error)
         except Exception as error:  # noqa: BLE001 - Faust would log it, and go on without the rows
-            end_process(f"{_named(changelog)} can't be restored: {error!r}", error=error)
+            end_process(Accident.UNREADABLE_ROW, f"{_named(changelog)} can't be restored: {error!r}", error)
         self._changelogs.advance(changelog, fetch.end - 1)
 
     async def activate(self, generation: int) -> bool:
@@ -131,11 +141,14 @@ class Partitions:
             restoring = [shard for shard in self.shards.values() if not shard.ready]
             read = sum(shard.restored_rows for shard in restoring)
             done = read + sum(shard.unpacked_rows for shard in restoring)
-            still_s = still_s + _PROGRESS_S if restoring and done == done_before else 0.0
+            if self._waits.is_answering():
+                still_s = still_s + _PROGRESS_S if restoring and done == done_before else 0.0
             done_before = done
             if still_s >= RESTORE_TIMEOUT_S:
                 stuck = [shard.partition for shard in restoring]
-                end_process(f"partitions {stuck} are not restored, and nothing was read for {still_s:g} s")
+                end_process(
+                    Accident.TIMED_OUT, f"partitions {stuck} are not restored, and nothing was read for {still_s:g} s"
+                )
             if total := sum(shard.restore_total or 0 for shard in restoring):
                 log.info(
                     "restoring %d partitions: %d of %d changelog offsets, %d/s",

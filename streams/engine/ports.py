@@ -6,12 +6,16 @@ clock, sleeps or makes a client, so another implementation decides all that the 
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from streams.engine.merge import Record
 
 TopicPartition = tuple[str, int]
 """A topic's full name, and a partition."""
+
+
+TRANSACTION_TIMEOUT_MS: Final = 300_000
+"""A tick over very many windows is one transaction. A dead worker's is aborted by the next owner, long before this."""
 
 
 class Fetch(NamedTuple):
@@ -29,6 +33,17 @@ class Fetch(NamedTuple):
 
 class FencedError(RuntimeError):
     """Another producer was started with the same transactional id: the partition has another owner."""
+
+
+class IdForgottenError(RuntimeError):
+    """The broker no longer knows the transactional id: it was not used for days."""
+
+
+class TopicState(NamedTuple):
+    """A topic: its id, None where the broker gives none, and its number of partitions."""
+
+    id: str | None
+    partitions: int
 
 
 class Consumer(Protocol):
@@ -126,7 +141,8 @@ class TransactionalProducer(Protocol):
     def cause_of(self, error: Exception) -> Exception:
         """Give the error that ended the transaction in which a call raised `error`, which may be `error` itself.
 
-        A `FencedError` when another producer was started with this id, at whatever step that came to light.
+        A `FencedError` when another producer was started with this id, at whatever step that came to light; an
+        `IdForgottenError` when the broker no longer knows the id.
         """
 
     async def stop(self) -> None:
@@ -134,7 +150,7 @@ class TransactionalProducer(Protocol):
 
 
 class Admin(Protocol):
-    """Questions to the cluster about any partitions, in one request to each broker."""
+    """Questions to the cluster."""
 
     async def start(self) -> None:
         """Connect. Raises `KafkaError`."""
@@ -144,6 +160,15 @@ class Admin(Protocol):
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Give each partition's high watermark: after the records of open transactions, too. Raises `KafkaError`."""
+
+    async def topics(self, names: Iterable[str]) -> dict[str, TopicState]:
+        """Describe those of the topics that exist. Raises `KafkaError`."""
+
+    async def last_records(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Record]:
+        """Give the last committed record of each partition that has one. Raises `KafkaError`."""
+
+    async def committed_offsets(self, group: str) -> dict[TopicPartition, int]:
+        """Give the offsets that a group has committed. Raises `KafkaError`."""
 
     async def stop(self) -> None:
         """Disconnect."""

@@ -16,6 +16,7 @@ from typing import Any, Final, cast, get_type_hints
 import msgspec
 
 from streams.billing.windows import DERIVED, Origin, Window
+from streams.engine.fatal import Accident, AccidentError
 from streams.meters import METERS
 from streams.rules.rows import (
     ROW_TYPES,
@@ -76,6 +77,7 @@ class _Format:
             forbid_unknown_fields=True,
             gc=False,
         )
+        self.fields = tuple(field.name for field in kept)
         self.shared = tuple(at for at, field in enumerate(kept) if field.name in _SHARED)
         self.decode: Callable[[bytes], Any] = msgspec.json.Decoder(array).decode
 
@@ -122,10 +124,15 @@ class RowReader:
     def read(self, table: str, key: bytes, value: bytes) -> Row:
         """Read a row of `table` from what `row_key` and `encode_row` wrote.
 
-        Raises `msgspec.MsgspecError` for anything else.
+        Raises `AccidentError` for a row with more fields than this version knows, and `msgspec.MsgspecError` for what
+        is no row.
         """
         row_type, form = TYPES[table], _FORMATS[table]
-        values = [*_astuple(form.decode(value))]
+        try:
+            values = [*_astuple(form.decode(value))]
+        except msgspec.ValidationError as error:
+            _refuse_newer(table, key, value, len(form.fields), error)
+            raise
         for at in form.shared:
             if (shared := values[at]) is not None:
                 values[at] = self._known.setdefault(shared, shared)
@@ -167,6 +174,16 @@ class RowReader:
 
     def _origin(self, origin: Origin) -> Origin:
         return origin._replace(topic=self._known.setdefault(origin.topic, origin.topic))
+
+
+def _refuse_newer(table: str, key: bytes, value: bytes, known: int, error: Exception) -> None:
+    found = msgspec.json.decode(value)
+    if isinstance(found, list) and len(found) > known:
+        msg = (
+            f"the row {key.decode()!r} of {table} has {len(found)} fields, and this version of Obol knows {known}; "
+            "start the version that wrote it, or a newer one"
+        )
+        raise AccidentError(Accident.NEWER_FORMAT, msg) from error
 
 
 def _ids(row_type: Any, key: bytes) -> list[str]:

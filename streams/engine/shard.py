@@ -3,7 +3,7 @@
 import logging
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
@@ -18,7 +18,9 @@ from streams.billing.prices import Prices
 from streams.billing.usage import encode_usage
 from streams.billing.windows import Origin
 from streams.engine import position as positions
+from streams.engine.changelogs import ends_after
 from streams.engine.check import ENABLED, RowCheck
+from streams.engine.fatal import Accident, AccidentError
 from streams.engine.merge import Batch, Merge, Record, Run
 from streams.engine.position import Position, decode_position, encode_position
 from streams.engine.rowcodec import TYPES, RowReader, encode_row
@@ -89,7 +91,7 @@ class Commit:
     """What goes to Kafka as one transaction: rows, messages, and how far each input was read.
 
     `rows`: by table, in the order in which they are to be written; None removes the row. `offsets`: by topic, the next
-    offset, of those topics that have moved.
+    offset, of those topics that have moved. `changelogs`: by table, where its changelog ends after this transaction.
     """
 
     partition: int
@@ -98,6 +100,7 @@ class Commit:
     charges: list[Charge] = field(default_factory=list)
     offsets: dict[str, int] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
+    changelogs: dict[str, int] = field(default_factory=dict)
 
     def messages(self) -> Iterator[Outgoing]:
         """Give every message, usage events last."""
@@ -118,8 +121,9 @@ class Shard:
     """One partition: its rows, its place in its inputs, and what waits to be committed.
 
     `partitions` is how many the installation has; `stall_timeout_s` as in `Merge`; the retentions as in `RowStore`.
-    `restored_rows` of `restore_total` (None: not yet known) changelog records were read back, and `unpacked_rows` rows
-    made of them. `counters`: the position's counts as of the last commit, by kind and detail.
+    `stamp` adds to a position what its worker knows, before each commit. `blocked`: why its commits wait; None: they
+    do not. `restored_rows` of `restore_total` (None: not yet known) changelog records were read back, and
+    `unpacked_rows` rows made of them. `counters`: the position's counts as of the last commit, by kind and detail.
     """
 
     def __init__(  # noqa: PLR0913 - each decides one thing
@@ -146,6 +150,8 @@ class Shard:
         )
         self.position = Position()
         self.phase = Phase.RESTORING
+        self.stamp: Callable[[Position], None] = lambda _: None
+        self.blocked: str | None = None
         self.restored_rows = 0
         self.unpacked_rows = 0
         self.restore_total: int | None = None
@@ -175,13 +181,17 @@ class Shard:
             self._packed[table][key] = value
 
     def unpack(self) -> Iterator[None]:
-        """Make rows of what was restored, giving way after every few. Raises `ShardError` for what is no row."""
+        """Make rows of what was restored, giving way after every few.
+
+        Raises `ShardError` for what is no row, and `AccidentError` for one of a newer format or of another partition.
+        """
         for table, packed in self._packed.items():
             for number, key in enumerate(list(packed), 1):
                 value = packed.pop(key, None)
                 if value is None:
                     continue  # removed since, or unpacked for an assignment that has overtaken this one
                 try:
+                    self._check_home(table, key)
                     self.store.restore(self._reader.read(table, key, value))
                 except (UnicodeDecodeError, msgspec.MsgspecError) as error:
                     row = key.decode(errors="replace")
@@ -191,11 +201,21 @@ class Shard:
                 if number % ROWS_AT_A_STRETCH == 0:
                     yield
 
+    def _check_home(self, table: str, key: bytes) -> None:
+        org_id, _ = self._reader.split(key)
+        if org_id in self.store.orgs or (home := partition_of(org_id, self.partitions)) == self.partition:
+            return
+        msg = (
+            f"the row {key.decode()!r} of {table} is in partition {self.partition}, but belongs in partition {home} of "
+            f"{self.partitions}: the rows were written under another number of partitions, or moved by other means"
+        )
+        raise AccidentError(Accident.MISPLACED_ROW, msg)
+
     def start(self, beginnings: Mapping[str, int]) -> None:
         """Work from the rows as they are restored. `beginnings`: where each input's log starts, if not at 0.
 
-        Records that Kafka deleted before they were read are gone; that is told, as loudly as it can be. Raises
-        `ShardError`, as `unpack` does for what it left.
+        Records that were deleted before they were read are logged as an error, and counted as `lost`. Raises
+        `ShardError` and `AccidentError`, as `unpack` does for what it left.
         """
         if self.uncommitted:
             msg = f"partition {self.partition} starts with work that is not committed"
@@ -213,6 +233,7 @@ class Shard:
                     "keep them longer than a worker may be down (retention.ms)",
                     *(topic, self.partition, applied_to, beginning - 1),
                 )
+                self.position.add("lost", topic, beginning - applied_to)
             offsets[topic] = max(beginning, applied_to or 0)
         self.merge.restart(offsets, self.position.times)
         self.store.latest_tick = self.position.times.get(CLOCK.name, NEVER)
@@ -410,8 +431,11 @@ class Shard:
             if self.merge.queues[topic].next_offset > offsets.get(topic, 0)
         }
 
-    def drain(self) -> Commit | None:
-        """Hand out all that was done since the last time, rows written as they are now; None when that is nothing."""
+    def drain(self, ends: Mapping[str, int] | None = None) -> Commit | None:
+        """Hand out all that was done since the last time, rows written as they are now; None when that is nothing.
+
+        `ends`: by table, where its changelog ends before this commit.
+        """
         moves = self._moves()
         if not moves:
             return None
@@ -435,6 +459,9 @@ class Shard:
             for output in decision.outputs
         ]
         rows = self._take_rows()
+        self.stamp(self.position)
+        rows[positions.TABLE] = [(positions.KEY, b"")]
+        self.position.changelogs = ends_after(ends or {}, rows)
         rows[positions.TABLE] = [(positions.KEY, encode_position(self.position))]
         return Commit(
             partition,
@@ -443,6 +470,7 @@ class Shard:
             charges=decision.charges,
             offsets=moves,
             notes=decision.notes,
+            changelogs=self.position.changelogs,
         )
 
     def _take_rows(self) -> dict[str, list[tuple[bytes, bytes | None]]]:

@@ -24,7 +24,7 @@ class PartitionCollector(Collector):
 
     def describe(self) -> Iterable[Metric]:
         """Return the metrics without samples."""
-        return (*_counters().values(), *_gauges().values(), _refused(0))
+        return (*_counters().values(), *_gauges().values(), _refused(0), _disagreements(0))
 
     def collect(self) -> Iterable[Metric]:
         """Return the metrics of all partitions."""
@@ -35,12 +35,19 @@ class PartitionCollector(Collector):
             census = self._census.get(shard.partition)
             if census is not None and shard.ready:
                 _add_census(gauges, str(shard.partition), census)
-        return (*counters.values(), *gauges.values(), _refused(self._source.prices_refused))
+        source = self._source
+        refused, disagreements = _refused(source.prices_refused), _disagreements(len(source.disagreements))
+        return (*counters.values(), *gauges.values(), refused, disagreements)
 
 
 def _refused(prices: int) -> CounterMetricFamily:
     documentation = "Invalid records of croesus.prices, which were ignored. Each worker reads and counts all prices."
     return CounterMetricFamily("obol_prices_refused", documentation, value=prices)
+
+
+def _disagreements(number: int) -> GaugeMetricFamily:
+    documentation = "Settings in which other workers differ from this one: not 0 is an alarm."
+    return GaugeMetricFamily("obol_settings_disagreements", documentation, value=number)
 
 
 def _counters() -> Counters:
@@ -76,6 +83,7 @@ def _add_state(gauges: Gauges, shard: Shard) -> None:
         (families.RESTORED_RECORDS, shard.restored_rows),
         (families.RESTORE_RECORDS, shard.restore_total),
         (families.READY, int(shard.ready)),
+        (families.BLOCKED, int(shard.blocked is not None)),
     )
     for family, value in values:
         if value is not None:

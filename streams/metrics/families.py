@@ -35,6 +35,10 @@ COUNTERS: Final[dict[str, Family]] = {
     "out_of_order": Family(
         "obol_records_out_of_order", "Records applied after one that comes later in the merge order (B11).", ("topic",)
     ),
+    "lost": Family(
+        "obol_records_lost", "Offsets of inputs that were deleted before they were read: not 0 is an alarm.", ("topic",)
+    ),
+    "resets": Family("obol_input_resets", "Inputs accepted as made again or truncated (accept-reset).", ("topic",)),
     "usage": Family("obol_usage_events", "Usage events sent to Croesus (B4).", ("meter",)),
     "overbilled_ms": Family(
         "obol_overbilled_seconds", "Time that was billed beyond a window's end (B10).", ("meter",), per=1_000
@@ -55,6 +59,10 @@ RESTORED_RECORDS: Final = Family(
 )
 RESTORE_RECORDS: Final = Family("obol_restore_records", "Changelog records to restore in total.")
 READY: Final = Family("obol_partition_ready", "1 if the partition is restored, else 0.")
+
+BLOCKED: Final = Family(
+    "obol_partition_blocked", "1 if a topic refuses the partition's commits, else 0: not 0 is an alarm."
+)
 
 WINDOWS: Final = Family(
     "obol_windows",
@@ -90,6 +98,7 @@ GAUGES: Final = (
     RESTORED_RECORDS,
     RESTORE_RECORDS,
     READY,
+    BLOCKED,
     WINDOWS,
     WINDOW_SECONDS,
     UNEXPLAINED_SECONDS,

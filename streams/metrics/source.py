@@ -47,6 +47,10 @@ class Shard(Protocol):
     def restore_total(self) -> int | None:
         """Changelog records to restore in total; None while unknown."""
 
+    @property
+    def blocked(self) -> str | None:
+        """Why its commits wait; None: they do not."""
+
 
 class Source(Protocol):
     """One worker."""
@@ -62,6 +66,10 @@ class Source(Protocol):
     @property
     def prices_refused(self) -> int:
         """Invalid records of `croesus.prices` that were ignored since this worker started."""
+
+    @property
+    def disagreements(self) -> Sequence[str]:
+        """What other workers are set to that this one is not, one line each."""
 
     def shards(self) -> Sequence[Shard]:
         """Return the assigned partitions, including those that are restoring."""

@@ -465,8 +465,10 @@ class Site(BaseSite):
         return ViewResponse("prices.html", value)
 
     async def health(self, _: web.Request) -> ViewResponse | web.Response:
-        """`/health`: the process runs, and its event loop responds."""
-        return ViewResponse("plain.html", {"status": "ok", "as_of": own_as_of(self.source)})
+        """`/health`: the process runs, and its event loop responds. `problems`: what an operator should look at."""
+        blocked = [f"partition {shard.partition}: {shard.blocked}" for shard in self.source.shards() if shard.blocked]
+        problems = [*self.source.disagreements, *blocked]
+        return ViewResponse("plain.html", {"status": "ok", "problems": problems, "as_of": own_as_of(self.source)})
 
     async def ready(self, _: web.Request) -> ViewResponse | web.Response:
         """`/ready`: every assigned partition, if any, has its rows."""

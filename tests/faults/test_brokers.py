@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sim.fleet import timeline
-from streams.engine.fatal import EXIT_FAULT, EXIT_FENCED
+from streams.engine.fatal import EXIT_RETRY
 from streams.limits import HOUR_MS, MINUTE_MS
 from tests.faults.in_process import check_published, worked_off
 from tests.support.brokers import BROKERS, Broker, cluster
@@ -68,7 +68,7 @@ class Supervised:
     def _start_again(self) -> None:
         for at, worker in enumerate(self.workers):
             if (code := worker.process.poll()) is not None:
-                assert code in {EXIT_FAULT, EXIT_FENCED}, worker.tail()
+                assert code == EXIT_RETRY, worker.tail()
                 self.workers[at] = Worker(self._installation, "--without-web")
 
     async def stop(self) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from schemas.times import parse_rfc3339
 from sim.fleet import timeline
-from streams.engine.fatal import EXIT_FENCED
+from streams.engine.fatal import EXIT_RETRY
 from tests.faults.in_process import check_published, worked_off
 from tests.support.http_get import get
 from tests.support.workers import DEADLINE_S, POLL_S, Installation, Sent, Worker
@@ -77,7 +77,7 @@ async def test_a_worker_that_was_frozen_does_no_harm(kafka_bootstrap: str, names
             await installation.wait_until_caught_up([heir])
             frozen.process.send_signal(signal.SIGCONT)
             # It has work at hand, tries to commit it, and is locked out.
-            assert await asyncio.to_thread(frozen.wait) == EXIT_FENCED, frozen.tail(200)
+            assert await asyncio.to_thread(frozen.wait) == EXIT_RETRY, frozen.tail(200)
             assert "was taken over by another worker" in frozen.tail(200)
             assert heir.stop() == 0
 

@@ -159,6 +159,17 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                 unit="ops",
             ),
             Panel(
+                title="Blocked partitions, lost records, resets, disagreements",
+                queries=(
+                    ('max(obol_partition_blocked{job=~"$job"}) by (partition)', "blocked {{partition}}"),
+                    (_rate("obol_records_lost_total", "topic"), "lost {{topic}}"),
+                    (_rate("obol_input_resets_total", "topic"), "reset {{topic}}"),
+                    ('max(obol_settings_disagreements{job=~"$job"})', "disagreements"),
+                ),
+                description="Anything but 0 needs an operator: docs/operations.md.",
+                unit="short",
+            ),
+            Panel(
                 title="Duplicate, rerouted, out of order",
                 queries=(
                     (_rate("obol_records_duplicate_total", "topic"), "duplicate {{topic}}"),

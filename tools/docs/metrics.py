@@ -37,10 +37,13 @@ _TAIL = f"""
 Each unfinished window has one `condition` in `obol_windows`:
 {", ".join(f"`{condition}`" for condition in CONDITIONS)}.
 
-Every installation should have these two alarms:
+Every installation should have these alarms:
 
 - `max(obol_unexplained_seconds) > 0`: a window violates conservation (B12).
 - `max(obol_lag_seconds) > 120`: a partition is behind. Usage events are late, but stay correct.
+- `max(obol_partition_blocked) > 0`: a topic refuses a partition's commits; the log names topic and setting.
+- `max(obol_settings_disagreements) > 0`: workers run with different settings; `/health` names them.
+- `increase(obol_records_lost_total[1h]) > 0`: records were deleted before they were read.
 """
 
 
@@ -50,6 +53,7 @@ class _Nothing:
     switches = Switches()
     prices = Prices()
     prices_refused = 0
+    disagreements = ()
 
     def shards(self) -> Sequence[Shard]:
         return ()

@@ -315,6 +315,7 @@ class Health(AsOf):
     """`/health`: the process responds."""
 
     status: Literal["ok"]
+    problems: list[str] = Field(description="What an operator should look at, one line each.")
 
 
 class Ready(AsOf):

@@ -1,4 +1,9 @@
 from asyncio import Future
+from typing import Any
+
+from aiokafka.protocol.api import Request
 
 class AIOKafkaClient:
     def add_topic(self, topic: str) -> Future[bool]: ...
+    def get_random_node(self) -> int | None: ...
+    async def send(self, node_id: int | None, request: Request[Any]) -> Any: ...

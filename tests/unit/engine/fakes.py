@@ -11,12 +11,12 @@ import pytest
 from aiokafka.errors import KafkaError
 
 from streams.engine import ports
-from streams.engine.fatal import EXIT_FAULT
 from streams.engine.ports import FencedError, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
+    from streams.engine.fatal import Accident
     from streams.engine.merge import Record
 
 TURNS = 50
@@ -114,7 +114,10 @@ class Written(NamedTuple):
 
 
 class FakeKafka(ports.Kafka):
-    """A cluster. `calls` lists what it was asked, in order. `failing` has the named call raise an error."""
+    """A cluster with every topic. `calls` lists what it was asked. `failing` has the named call raise an error.
+
+    `states` has what differs from a topic with an id of its own and `partitions` partitions; None: there is none.
+    """
 
     def __init__(self, max_batch_records: int = 100) -> None:
         self.logs: dict[TopicPartition, list[Written]] = defaultdict(list)
@@ -125,6 +128,8 @@ class FakeKafka(ports.Kafka):
         self.calls: list[str] = []
         self.failing: dict[str, Exception] = {}
         self.max_batch_records = max_batch_records
+        self.partitions = 1
+        self.states: dict[str, ports.TopicState | None] = {}
         self.committing = asyncio.Event()
         self.committing.set()
 
@@ -132,6 +137,9 @@ class FakeKafka(ports.Kafka):
         self.calls.append(call)
         if error := self.failing.get(call.split(maxsplit=1)[0]):
             raise error
+
+    def topics(self, name: str) -> ports.TopicState | None:
+        return self.states.get(name, ports.TopicState(f"id-of-{name}", 1 if "prices" in name else self.partitions))
 
     def records(self, partition: TopicPartition) -> list[Written]:
         return [record for record in self.logs[partition] if record.timestamp >= 0]
@@ -170,6 +178,21 @@ class FakeAdmin(_FakeClient, ports.Admin):
         self.kafka.called("end_offsets")
         await asyncio.sleep(0)
         return {partition: len(self.kafka.logs[partition]) for partition in partitions}
+
+    async def topics(self, names: Iterable[str]) -> dict[str, ports.TopicState]:
+        self.kafka.called("topics")
+        await asyncio.sleep(0)
+        return {name: state for name in names if (state := self.kafka.topics(name)) is not None}
+
+    async def last_records(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Record]:
+        self.kafka.called("last_records")
+        await asyncio.sleep(0)
+        found = {partition: self.kafka.records(partition) for partition in partitions}
+        return {partition: records[-1] for partition, records in found.items() if records}
+
+    async def committed_offsets(self, group: str) -> dict[TopicPartition, int]:
+        self.kafka.called(f"committed_offsets {group}")
+        return dict(self.kafka.offsets)
 
 
 class FakeReader(_FakeClient, ports.Reader):
@@ -291,9 +314,9 @@ ENDS: list[ProcessEndedError] = []
 """What ended the process, also where a task alone knows it."""
 
 
-def process_ends(reason: str, code: int = EXIT_FAULT, error: BaseException | None = None) -> None:
+def process_ends(accident: Accident, reason: str, error: BaseException | None = None) -> None:
     """Stand in for `end_process`."""
-    ENDS.append(ProcessEndedError(reason, code))
+    ENDS.append(ProcessEndedError(reason, accident))
     raise ENDS[-1] from error
 
 

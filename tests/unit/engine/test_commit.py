@@ -10,9 +10,11 @@ from aiokafka.errors import KafkaError
 
 from streams.engine.changelogs import Changelogs
 from streams.engine.commit import MAX_COMMITS_AT_ONCE, Commits, Committer
-from streams.engine.fatal import EXIT_FAULT, EXIT_FENCED
+from streams.engine.fatal import Accident
 from streams.engine.ports import FencedError
+from streams.engine.position import Position
 from streams.engine.shard import Commit, Outgoing
+from streams.engine.waits import Waits
 from streams.rules.decision import Note
 from tests.unit.engine.fakes import FakeClock, FakeKafka, process_end, settle
 from topics.catalogue import COMMANDS, HEARTBEATS, RESULTS
@@ -98,9 +100,11 @@ class FakeShard:
 
     def __init__(self, partition: int) -> None:
         self.partition = partition
+        self.position = Position()
+        self.blocked: str | None = None
         self.due = 0
 
-    def drain(self) -> Commit | None:
+    def drain(self, _ends: dict[str, int]) -> Commit | None:
         if not self.due:
             return None
         self.due -= 1
@@ -117,7 +121,9 @@ class Committing:
         self.commits = Commits(
             lambda partition: committer(self.kafka, self.clock, partition),
             changelogs=self.changelogs,
+            admin=self.kafka.admin("test"),
             clock=self.clock,
+            waits=Waits(self.clock, lambda: True),
             interval_s=INTERVAL_S,
         )
         self.done: list[tuple[int, float]] = []
@@ -234,17 +240,17 @@ async def test_notes_are_logged_after_the_commit(committing: Committing, caplog:
 
 
 @pytest.mark.parametrize(
-    ("call", "reason", "code"),
+    ("call", "reason", "accident"),
     [
-        (None, "partition 0 was taken over by another worker", EXIT_FENCED),
-        ("begin", "partition 0 can't be committed: OSError('no route')", EXIT_FAULT),
-        ("send_batch", "partition 0 can't be committed: OSError('no route')", EXIT_FAULT),
-        ("send_offsets", "partition 0 can't be committed: OSError('no route')", EXIT_FAULT),
-        ("commit", "partition 0 can't be committed: OSError('no route')", EXIT_FAULT),
+        (None, "partition 0 was taken over by another worker", Accident.FENCED),
+        ("begin", "partition 0 can't be committed: OSError('no route')", Accident.FAULT),
+        ("send_batch", "partition 0 can't be committed: OSError('no route')", Accident.FAULT),
+        ("send_offsets", "partition 0 can't be committed: OSError('no route')", Accident.FAULT),
+        ("commit", "partition 0 can't be committed: OSError('no route')", Accident.FAULT),
     ],
 )
 async def test_a_commit_that_fails_ends_the_process(
-    committing: Committing, call: str | None, reason: str, code: int
+    committing: Committing, call: str | None, reason: str, accident: Accident
 ) -> None:
     (await committing.shard(0)).due = 1
     if call is None:
@@ -253,6 +259,6 @@ async def test_a_commit_that_fails_ends_the_process(
         committing.kafka.failing[call] = OSError("no route")
     with process_end() as ended:
         await committing.commits.commit_all()
-    assert ended[0].args == (reason, code)
+    assert ended[0].args == (reason, accident)
     assert (committing.done, committing.kafka.offsets) == ([], {})
     assert committing.changelogs.restored_to(("obol-orgs-changelog", 0)) == -1

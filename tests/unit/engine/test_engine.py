@@ -14,8 +14,7 @@ import pytest
 from streams.engine import merge
 from streams.engine import shard as shards
 from streams.engine.engine import Engine
-from streams.engine.fatal import EXIT_FENCED
-from streams.engine.merge import LostRecordsError
+from streams.engine.fatal import Accident, AccidentError
 from streams.engine.ports import Fetch
 from streams.engine.position import TABLE
 from streams.engine.shard import INPUTS, Phase
@@ -128,7 +127,7 @@ async def test_the_next_owner_continues_and_the_former_one_is_fenced(kafka: Fake
     await settle()
     with process_end() as ended:
         await first.engine.on_revoked()
-    assert ended[0].args == ("partition 0 was taken over by another worker", EXIT_FENCED)
+    assert ended[0].args == ("partition 0 was taken over by another worker", Accident.FENCED)
     assert kafka.offsets == {BEATS: 3}
 
     await second.read_beats(3, 2)
@@ -192,7 +191,7 @@ async def test_a_full_shard_continues_after_its_commit(kafka: FakeKafka, monkeyp
 async def test_records_that_stay_lost_raise_an_error_for_the_agent(kafka: FakeKafka) -> None:
     worker = Worker(kafka, FakeClock())
     await worker.take_over(1)
-    with pytest.raises(LostRecordsError):  # noqa: PT012 - it takes some attempts
+    with pytest.raises(AccidentError):  # noqa: PT012 - it takes some attempts
         for _ in range(10):
             worker.engine.feed(worker.message(BEATS, 2, 1))
             await settle()

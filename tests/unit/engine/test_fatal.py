@@ -19,7 +19,7 @@ threading.Event().wait()
     ("committed", "code", "words"),
     [
         (True, 0, "stopped and committed, but not yet gone after 0.2 s: leaving"),
-        (False, 70, "the last commits did not happen within 0.2 s; exit code 70"),
+        (False, 75, "wait timed out: the last commits were not done within 0.2 s of the stop; exit code 75"),
     ],
 )
 def test_a_shutdown_that_hangs_ends_all_the_same(committed: bool, code: int, words: str) -> None:  # noqa: FBT001 - a case

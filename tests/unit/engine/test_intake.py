@@ -10,8 +10,8 @@ import pytest
 
 from streams.billing.prices import Prices
 from streams.engine import merge
+from streams.engine.fatal import AccidentError
 from streams.engine.intake import MAX_READ_AGAIN, Intake
-from streams.engine.merge import LostRecordsError
 from streams.engine.partitions import NO_GENERATION
 from streams.engine.ports import Fetch
 from streams.engine.prices import PriceReader
@@ -179,7 +179,7 @@ async def test_records_that_the_log_no_longer_has_are_an_error(taking: Taking) -
     await taking.feed_and_seek(0, 10)
     for _ in range(MAX_READ_AGAIN):
         await taking.feed_and_seek(20, 30)
-    with pytest.raises(LostRecordsError, match="read from offset 20, but 10 is next"):
+    with pytest.raises(AccidentError, match="read from offset 20, but 10 is next"):
         taking.feed(20, 30)
     assert len(taking.consumer.sought) == MAX_READ_AGAIN
 

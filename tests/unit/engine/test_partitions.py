@@ -15,6 +15,7 @@ from streams.engine.ports import Fetch
 from streams.engine.position import KEY, TABLE, Position, encode_position
 from streams.engine.shard import INPUTS, Phase, Shard
 from streams.engine.tasks import cancel_and_wait
+from streams.engine.waits import Waits
 from streams.limits import HOUR_MS
 from streams.rules.context import Switches
 from tests.unit.engine.fakes import FakeClock, FakeKafka, Written, process_end
@@ -34,7 +35,16 @@ class Worker:
     def __init__(self, kafka: FakeKafka) -> None:
         self.kafka, self.clock = kafka, FakeClock()
         self.changelogs = Changelogs("obol", [TABLE])
-        self.commits = Commits(self.committer, changelogs=self.changelogs, clock=self.clock, interval_s=1e9)
+        waits = Waits(self.clock, lambda: self.answers)
+        self.answers = True
+        self.commits = Commits(
+            self.committer,
+            changelogs=self.changelogs,
+            admin=kafka.admin("test"),
+            clock=self.clock,
+            waits=waits,
+            interval_s=1e9,
+        )
         self.partitions = Partitions(
             self.shard,
             inputs=INPUT,
@@ -42,6 +52,7 @@ class Worker:
             changelogs=self.changelogs,
             admin=kafka.admin("test"),
             clock=self.clock,
+            waits=waits,
         )
 
     def committer(self, partition: int) -> Committer:

@@ -13,9 +13,11 @@ from aiokafka.errors import KafkaConnectionError
 from streams.engine.changelogs import Changelogs
 from streams.engine.commit import Commits, Committer
 from streams.engine.merge import Wait
+from streams.engine.position import Position
 from streams.engine.scheduling import MAX_BUSY_S, SLICE_RECORDS, EndOffsets, Scheduler
 from streams.engine.shard import Commit
 from streams.engine.tasks import cancel_and_wait
+from streams.engine.waits import Waits
 from tests.unit.engine.fakes import FakeClock, FakeKafka, settle, until
 from topics.catalogue import COMMANDS, HEARTBEATS, PRICES
 
@@ -47,6 +49,7 @@ class FakeShard:
         self.is_full = False
         self.seen_s: list[float] = []
         self.uncommitted = 0
+        self.position = Position()
         self._world = world
 
     def advance(self, now_s: float, max_records: int) -> int:
@@ -60,7 +63,7 @@ class FakeShard:
         self._world.events.append(f"applied {self.partition}")
         return self.records
 
-    def drain(self) -> Commit | None:
+    def drain(self, _ends: dict[str, int]) -> Commit | None:
         if not self.uncommitted:
             return None
         self.uncommitted = 0
@@ -143,7 +146,9 @@ async def test_a_light_shard_commits_between_the_ticks_of_heavy_ones(world: Sche
             partition, kafka=world.kafka, clock=world.clock, app_id="obol", topic=str, changelog=str
         ),
         changelogs=Changelogs("obol", ["orgs"]),
+        admin=world.kafka.admin("test"),
         clock=world.clock,
+        waits=Waits(world.clock, lambda: True),
         interval_s=1e9,
     )
     commits.after_commit.append(lambda shard, _commit, _s: world.events.append(f"committed {shard.partition}"))

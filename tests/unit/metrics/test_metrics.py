@@ -28,6 +28,7 @@ class Source:
     """A worker that owns all partitions of a world."""
 
     prices_refused = 0
+    disagreements: Sequence[str] = ()
 
     def __init__(self, world: World) -> None:
         self.world = world

@@ -63,6 +63,7 @@ class FakeShard:
     lag_ms: int | None = 0
     restored_rows: int = 0
     restore_total: int | None = 0
+    blocked: str | None = None
     position: Position = field(default_factory=Position)
 
 
@@ -160,6 +161,7 @@ class Worker:
         self.partitions = world.partitions
         self.currency = world.currency
         self.prices_refused = 0
+        self.disagreements: list[str] = []
 
     @property
     def switches(self) -> Switches:

@@ -1,2 +1,3 @@
 from aiokafka.admin.client import AIOKafkaAdminClient as AIOKafkaAdminClient
+from aiokafka.admin.new_partitions import NewPartitions as NewPartitions
 from aiokafka.admin.new_topic import NewTopic as NewTopic

@@ -1,0 +1,260 @@
+"""Accidents of a cluster, on a real broker with real workers: what a worker does, and how one gets on afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import for_code
+
+from streams.engine.fatal import EXIT_DAMAGED
+from streams.engine.position import decode_position
+from streams.engine.table import TABLES
+from streams.settings import EXIT_WRONG_SETTING
+from tests.support.workers import DEADLINE_S, Installation, Sent, Worker
+from tools.console import ROOT
+from topics.catalogue import COMMANDS, HEARTBEATS, PRICES, RESULTS, TOPICS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+pytestmark = pytest.mark.kafka
+
+
+def stop_command(installation: Installation, number: int, org_id: str = "acme") -> Sent:
+    """A command that is always answered: there is no such instance."""
+    value = {"command_id": f"c{number}", "org_id": org_id, "type": "stop_instance", "instance_id": "none"}
+    at_ms = int(time.time() * 1_000) - 60_000 + number
+    return Sent(COMMANDS.name, at_ms, org_id.encode(), json.dumps(value).encode(), installation.place("", org_id))
+
+
+@asynccontextmanager
+async def admin_of(installation: Installation) -> AsyncIterator[AIOKafkaAdminClient]:
+    admin = AIOKafkaAdminClient(bootstrap_servers=installation.bootstrap)
+    await admin.start()
+    try:
+        yield admin
+    finally:
+        await admin.close()
+
+
+async def delete(installation: Installation, name: str) -> None:
+    async with admin_of(installation) as admin:
+        await admin.delete_topics([name])
+        async with asyncio.timeout(DEADLINE_S):
+            while name in await admin.list_topics():  # noqa: ASYNC110 - it is on a broker
+                await asyncio.sleep(0.05)
+
+
+async def create(installation: Installation, name: str, partitions: int, **config: str) -> None:
+    async with admin_of(installation) as admin:
+        response = await admin.create_topics([NewTopic(name, partitions, 1, topic_configs=config)])
+        (created,) = response.to_object()["topic_errors"]
+        assert created["error_code"] == 0, for_code(created["error_code"])
+
+
+async def make_again(installation: Installation, topic: str) -> None:
+    """Delete an input, and make it again as a worker would."""
+    await delete(installation, installation.settings.topic(topic))
+    await installation.provision()
+
+
+async def configure(installation: Installation, name: str, **config: str) -> None:
+    entries = {key.replace("_", "."): value for key, value in config.items()}
+    async with admin_of(installation) as admin:
+        await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, entries)])
+
+
+async def results(installation: Installation) -> set[str]:
+    return {json.loads(record.value or b"")["command_id"] for record in await installation.read(RESULTS.name)}
+
+
+async def until_answered(installation: Installation, worker: Worker, commands: set[str]) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        while not commands <= await results(installation):
+            worker.check()
+            await asyncio.sleep(0.1)
+
+
+async def worked(installation: Installation, commands: int = 3) -> None:
+    """Have a worker answer some commands, and stop."""
+    await installation.provision()
+    await installation.send(stop_command(installation, number) for number in range(commands))
+    with Worker(installation, "--without-web") as worker:
+        await until_answered(installation, worker, {f"c{number}" for number in range(commands)})
+        assert await asyncio.to_thread(worker.stop) == 0
+
+
+async def refused(installation: Installation, code: int, *words: str, **environ: str) -> str:
+    """Start a worker that ends by itself; its last line."""
+    with Worker(installation, "--without-web", **environ) as worker:
+        assert await asyncio.to_thread(worker.wait) == code, worker.tail()
+        return last_line(worker, code, *words)
+
+
+def last_line(worker: Worker, code: int, *words: str) -> str:
+    (line,) = [line for line in worker.tail(400).splitlines() if f"exit code {code}" in line]
+    for word in words:
+        assert word in line
+    assert "Traceback" not in worker.tail(400)
+    return line
+
+
+def obol(installation: Installation, *arguments: str) -> str:
+    ended = subprocess.run(
+        [sys.executable, "-m", "streams.cli", *arguments],
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"], **installation.environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=DEADLINE_S,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+async def count(installation: Installation, kind: str, topic: str) -> int:
+    latest = {record.partition: record.value or b"" for record in await installation.read_changelog("positions")}
+    return sum(decode_position(value).count(kind, topic) for value in latest.values())
+
+
+# Row 4: an input that is not what it was
+
+
+async def test_an_input_made_again_while_no_worker_runs_is_refused_until_it_is_accepted(
+    kafka_bootstrap: str, namespace: str
+) -> None:
+    installation = Installation(kafka_bootstrap, namespace, partitions=1)
+    await worked(installation)
+    await make_again(installation, COMMANDS.name)
+    await installation.send([stop_command(installation, 10)])
+    for _ in range(2):
+        line = await refused(installation, EXIT_DAMAGED, "input reset", f"{namespace}.{COMMANDS.name} was deleted")
+        assert "obol accept-reset user.commands" in line
+    assert "c10" not in await results(installation)
+
+    said = await asyncio.to_thread(obol, installation, "accept-reset", COMMANDS.name)
+    assert "user.commands partition 0: applied up to offset 3, reading on from 0" in said
+    assert "nothing to accept" in await asyncio.to_thread(obol, installation, "accept-reset", COMMANDS.name)
+    with Worker(installation, "--without-web") as worker:
+        await until_answered(installation, worker, {"c10"})
+        await installation.send([stop_command(installation, 11)])
+        await until_answered(installation, worker, {"c11"})
+        assert await asyncio.to_thread(worker.stop) == 0
+    assert await count(installation, "resets", COMMANDS.name) == 1
+    assert await results(installation) == {"c0", "c1", "c2", "c10", "c11"}
+
+
+async def test_an_input_made_again_while_a_worker_runs_ends_it(kafka_bootstrap: str, namespace: str) -> None:
+    installation = Installation(kafka_bootstrap, namespace, partitions=2)
+    await installation.provision()
+    await installation.send([stop_command(installation, 1)])
+    with Worker(installation, "--without-web") as worker:
+        await until_answered(installation, worker, {"c1"})
+        await make_again(installation, COMMANDS.name)
+        assert await asyncio.to_thread(worker.wait) == EXIT_DAMAGED, worker.tail()
+        last_line(worker, EXIT_DAMAGED, "input reset", COMMANDS.name, "accept-reset")
+    await installation.send([stop_command(installation, 2)])
+    await refused(installation, EXIT_DAMAGED, "input reset", COMMANDS.name)
+    await asyncio.to_thread(obol, installation, "accept-reset", COMMANDS.name)
+    with Worker(installation, "--without-web") as worker:
+        await until_answered(installation, worker, {"c2"})
+        assert await asyncio.to_thread(worker.stop) == 0
+
+
+# Row 5: changelogs and prices
+
+
+@pytest.mark.parametrize("table", ["answers", "positions"])
+async def test_a_changelog_made_again_is_refused(kafka_bootstrap: str, namespace: str, table: str) -> None:
+    installation = Installation(kafka_bootstrap, namespace, partitions=1)
+    await worked(installation)
+    name = installation.changelog(table)
+    assert await installation.read_changelog(table)
+    await delete(installation, name)
+    await refused(installation, EXIT_DAMAGED, "changelog damaged", name)
+
+
+async def test_topics_that_would_lose_rows_or_prices_are_refused(kafka_bootstrap: str, namespace: str) -> None:
+    installation = Installation(kafka_bootstrap, namespace, partitions=1)
+    await worked(installation)
+    changelog, prices = installation.changelog("orgs"), installation.settings.topic(PRICES.name)
+    await configure(installation, changelog, cleanup_policy="delete")
+    await refused(installation, EXIT_WRONG_SETTING, changelog, "cleanup.policy=delete", "set cleanup.policy=compact")
+    await configure(installation, changelog, cleanup_policy="compact")
+    for entry, value in (("cleanup.policy", "compact"), ("retention.ms", "1000000"), ("retention.bytes", "1000000")):
+        own = {"message.timestamp.type": "CreateTime", "retention.ms": "-1", entry: value}
+        await configure(installation, prices, **own)
+        await refused(installation, EXIT_WRONG_SETTING, prices, f"{entry}={value}")
+    await configure(installation, prices, message_timestamp_type="CreateTime", retention_ms="-1")
+    with Worker(installation, "--without-web") as worker:
+        await asyncio.to_thread(worker.wait_for, "are at work")
+
+
+# Rows 1 and 10: another installation
+
+
+async def grow(installation: Installation, partitions: int, *names: str) -> None:
+    async with admin_of(installation) as admin:
+        response = await admin.create_partitions({name: NewPartitions(partitions) for name in names})
+        assert [error for _, error, _ in response.topic_errors] == [0] * len(names)
+
+
+def all_topics(installation: Installation) -> list[str]:
+    names = [installation.settings.topic(topic) for topic in TOPICS if topic != PRICES.name]
+    return names + [installation.changelog(table) for table in TABLES]
+
+
+async def test_another_number_of_partitions_is_refused_however_it_came_about(
+    kafka_bootstrap: str, namespace: str
+) -> None:
+    installation = Installation(kafka_bootstrap, namespace, partitions=2)
+    await worked(installation)
+    heartbeats = installation.settings.topic(HEARTBEATS.name)
+    await grow(installation, 4, heartbeats)
+    await refused(installation, EXIT_WRONG_SETTING, f"{heartbeats} has 4 partitions, but the rows are kept under 2")
+    await refused(installation, EXIT_WRONG_SETTING, "set OBOL_PARTITIONS=2", OBOL_PARTITIONS="4")
+    await grow(installation, 4, *(name for name in all_topics(installation) if name != heartbeats))
+    await refused(
+        installation,
+        EXIT_WRONG_SETTING,
+        "OBOL_PARTITIONS is 4, but the rows of partition",
+        "made under 2",
+        OBOL_PARTITIONS="4",
+    )
+
+
+async def test_partitions_that_appear_while_a_worker_runs_end_it(kafka_bootstrap: str, namespace: str) -> None:
+    installation = Installation(kafka_bootstrap, namespace, partitions=2)
+    await installation.provision()
+    with Worker(installation, "--without-web") as worker:
+        await asyncio.to_thread(worker.wait_for, "are at work")
+        await grow(installation, 3, installation.settings.topic(HEARTBEATS.name))
+        assert await asyncio.to_thread(worker.wait) == EXIT_WRONG_SETTING, worker.tail()
+        last_line(worker, EXIT_WRONG_SETTING, "partitions changed", "has 3 partitions, but the rows are kept under 2")
+
+
+async def test_another_currency_or_time_than_the_rows_is_refused(kafka_bootstrap: str, namespace: str) -> None:
+    installation = Installation(kafka_bootstrap, namespace, partitions=1)
+    await worked(installation)
+    await refused(installation, EXIT_WRONG_SETTING, "set OBOL_CURRENCY=JPY", OBOL_CURRENCY="USD")
+
+
+async def test_workers_that_disagree_are_told(kafka_bootstrap: str, namespace: str) -> None:
+    installation = Installation(kafka_bootstrap, namespace, partitions=2, environ={"OBOL_CLOCK": "wall"})
+    await installation.provision()
+    with Worker(installation, "--without-web") as first, Worker(installation, OBOL_RETENTION_H="24") as second:
+        for worker in (first, second):
+            await asyncio.to_thread(worker.wait_for, "OBOL_RETENTION_H is")
+        assert "workers disagree: OBOL_RETENTION_H is 24 at" in first.tail(200)
+        assert "workers disagree: OBOL_RETENTION_H is 168 at" in second.tail(200)
