@@ -1,4 +1,4 @@
-"""Any order of commands, reports, balances, prices and ticks keeps the rules of instances (I1 to I11, B4, B5, B12).
+"""Any order of commands, reports, balances, prices and ticks keeps the rules of instances (I1 to I12, B4 to B13, N1).
 
 `check_rows` and `check_outputs` say what must always be true; here stand the rules that need the course of things.
 """
@@ -48,6 +48,7 @@ LIKELY = {
     "destroying": ("teardown_finished",),
     "destroyed": ("workload_up",),
 }
+TIMEOUTS = {"creating": 6 * HOUR, "starting": 30 * MINUTE, "stopping": 30 * MINUTE}
 ENDED = ("workload_failed", "workload_completed", "workload_gone")
 BALANCES = ("1000000", "202", "101", "1", "0.01", "0", "-0.01", "-34.99", "-35", "-500")
 WAITS = (0, 1, 999, 20_000, MINUTE, 2 * MINUTE)
@@ -64,6 +65,9 @@ class Instances(RuleBasedStateMachine):
         self.stays_in_order = True
         self.releasable: dict[str, bool] = {}
         self.moves: dict[str, list[tuple[int, str]]] = defaultdict(list)
+        self.latest_tick = self.now - DAY
+        # By instance and its number of moves: when the timer of its state started (I12).
+        self.timers: dict[tuple[str, int], int] = {}
 
     @initialize(
         fleet=st.sampled_from([1, 2, 5, 24]),
@@ -130,7 +134,9 @@ class Instances(RuleBasedStateMachine):
         if not running:
             return
         instance_id = running[pick % len(running)]
+        self.now = max(self.now, self.latest_tick)
         self._command(f"stop_instance {instance_id}")
+        self.tick()
         self.now += 30 * MINUTE
         self.tick()
         assert self._instances()[instance_id]["stop_pending"]
@@ -142,11 +148,16 @@ class Instances(RuleBasedStateMachine):
 
     @rule(amount=st.sampled_from(["-34.99", "-35", "-500"]))
     def stay_in_debt(self, amount: str) -> None:
+        self.now = max(self.now, self.latest_tick)
         self._do(f"balance {amount}")
         self.now += DAY
         self.tick()
-        left = {one["state"] for one in self._instances().values()}
-        assert amount == "-34.99" or not left & {"stopped", "error"}
+        # Then, at the latest, the notice was sent (N1), if there was anything to send it for.
+        told = {one["state"] for one in self._instances().values()} & {"stopped", "error"}
+        self.now += HOUR
+        self.tick()
+        left = {one["state"] for one in self._instances().values()} & {"stopped", "error"}
+        assert amount == "-34.99" or not told or not left
 
     @rule(amount=st.sampled_from(BALANCES))
     def balance(self, amount: str) -> None:
@@ -176,9 +187,17 @@ class Instances(RuleBasedStateMachine):
 
     def tick(self) -> list[Sent]:
         sent = self._do("tick")
+        if self.now < self.latest_tick:
+            assert not sent
+            assert self.world.counts["ignored", "old_tick"] == 1
+            return sent
+        self.latest_tick = self.now
         for instance_id, one in self._instances().items():
-            age = self.now - parse_rfc3339(one["entered_at"])
-            assert not (one["state"] in {"starting", "stopping"} and age >= 30 * MINUTE)
+            entered = parse_rfc3339(one["entered_at"])
+            age = self.now - entered
+            if one["state"] in TIMEOUTS:
+                started = self.timers.setdefault((instance_id, len(self.moves[instance_id])), max(entered, self.now))
+                assert self.now - started < TIMEOUTS[one["state"]]
             expires = one["error_code"] in ENDED or not self._ran(instance_id)
             assert not (one["state"] == "error" and age >= HOUR and expires)
         return sent
@@ -224,7 +243,7 @@ class Instances(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Give everything its price, end everything, bill it all: every ms of running and stopped, and no other."""
-        self.now = max(self.now, to_ms("12:00")) + DAY
+        self.now = max(self.now, self.latest_tick) + DAY
         self._do("price instance.h100.1x 1")
         self._do("price disk 1")
         for instance_id in self._instances():
@@ -242,6 +261,8 @@ class Instances(RuleBasedStateMachine):
                 billed[instance_id, meter].append((begins, begins + each.value["duration_ms"]))
         for pieces in billed.values():
             assert all(before[1] <= after[0] for before, after in pairwise(sorted(pieces))), "billed twice"
+        windows = [window for one in self._instances().values() for window in one["windows"]]
+        assert all(window["credited_ms"] == window["overbilled_ms"] for window in windows), "B13"
         told: dict[tuple[str, str], int] = defaultdict(int)
         for instance_id, moves in self.moves.items():
             for (since, state), (until, _) in pairwise(moves):
@@ -260,7 +281,10 @@ class Instances(RuleBasedStateMachine):
         """The instances without what goes on with the time alone."""
         return {
             name: one
-            | {"windows": [(each["window_id"], each["billed_ms"], each["ended_at"]) for each in one["windows"]]}
+            | {
+                "conservation": None,
+                "windows": [(each["window_id"], each["billed_ms"], each["ended_at"]) for each in one["windows"]],
+            }
             for name, one in self._instances().items()
         }
 
