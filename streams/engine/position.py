@@ -30,6 +30,7 @@ class Position(msgspec.Struct):
     """What was applied so far. Times are in ms; topics are without namespace.
 
     `offsets`: the next offset of each topic. `times`: the greatest timestamp of each topic. `as_of`: of all of them.
+    `latest_tick`: of the ticks that were applied, which dead letters of the clock's topic are not (I12, R6).
     `counts`: by kind and detail: how many records were `read` and `applied` (by topic), passed over as `ignored` (by
     reason) or `duplicate` (by topic), became `dead` letters (by reason), were `rerouted` (by topic), came
     `out_of_order` (by topic); and what the rules count besides. Of the inputs themselves: records `lost` (deleted
@@ -44,6 +45,7 @@ class Position(msgspec.Struct):
     format: int = 1
 
     as_of: int = NEVER
+    latest_tick: int = NEVER
     offsets: dict[str, int] = msgspec.field(default_factory=dict)
     times: dict[str, int] = msgspec.field(default_factory=dict)
     counts: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)

@@ -236,7 +236,7 @@ class Shard:
                 self.position.add("lost", topic, beginning - applied_to)
             offsets[topic] = max(beginning, applied_to or 0)
         self.merge.restart(offsets, self.position.times)
-        self.store.latest_tick = self.position.times.get(CLOCK.name, NEVER)
+        self.store.latest_tick = self.position.latest_tick
         self._reader = RowReader()
         self.counters = self.position.flat_counts()
         self.phase = Phase.WORKING
@@ -318,6 +318,7 @@ class Shard:
             self.merge.queues[topic].time = position.times.get(topic, NEVER)
         position.times[topic] = self.merge.queues[topic].time
         position.as_of = self.merge.as_of
+        position.latest_tick = self.store.latest_tick
         count = run.end - run.start
         not_applied = self._passed_over() - passed_over + self._set_aside() - dead_and_rerouted
         position.add("read", topic, count)

@@ -110,7 +110,7 @@ MACHINE: Final[Machine[ReplicaStatus, Signal, ReplicaMove]] = Machine(TRANSITION
 
 _WORD: Final = re.compile(r"[\w']+")
 _SENTENCE_END: Final = re.compile(r"[.,;:!?\n\r\v\f\x85\u2028\u2029]")
-_VALUE: Final = re.compile(r"""[\s"'`‘“”]*[:=][\s"'`‘“”]*([^\s"'`‘“”,;)\]}>]*)""")
+_VALUE: Final = re.compile(r"""[\s"'`\u2018“”]*[:=][\s"'`\u2018“”]*([^\s"'`\u2018“”,;)\]}>]*)""")
 _DENIALS: Final = frozenset({"not", "no", "never", "cannot"})
 _DENYING_PREFIXES: Final = frozenset({"un", "non"})
 _TRUE_VALUES: Final = frozenset({"true", "yes", "ok", "1"})

@@ -22,8 +22,8 @@ def create(turn: Turn, command: CreateDeployment) -> Refusal | str:
             "ALREADY_EXISTS",
             f"deployment {deployment_id} is {known.status} already; create_deployment needs an id never used before",
         )
-    if (used := turn.rows.used_ids.get(f"deployment/{deployment_id}")) is not None:
-        return already_used(used, "create_deployment")
+    if (used := already_used(turn, "deployment", deployment_id, "create_deployment")) is not None:
+        return used
     profile = dedicated_profile(command.gpu_type, command.gpu_count)
     priced = command.serving != "dedicated" or turn.prices.at(profile, turn.now) is not None
     if turn.switches.billing_enabled and not priced:

@@ -24,8 +24,8 @@ def deploy(turn: Turn, command: DeployInstance) -> Refusal | str:
             "ALREADY_EXISTS",
             f"instance {instance_id} is {known.state} already; deploy_instance needs an id never used before",
         )
-    if (used := turn.rows.used_ids.get(f"instance/{instance_id}")) is not None:
-        return already_used(used, "deploy_instance")
+    if (used := already_used(turn, "instance", instance_id, "deploy_instance")) is not None:
+        return used
     if len(turn.rows.live_instances) >= MAX_INSTANCES:
         return Refusal(
             "INSTANCE_LIMIT",

@@ -6,7 +6,7 @@ from schemas.results import CommandResult, ResultCode
 from schemas.times import rfc3339
 from streams.limits import DEDUPE_MS
 from streams.rules.context import Turn
-from streams.rules.rows import Answer, OperatorAnswer, UsedId
+from streams.rules.rows import Answer, OperatorAnswer
 from topics.catalogue import OPERATOR_COMMANDS, RESULTS
 
 STATUS: dict[ResultCode, int] = {
@@ -32,8 +32,11 @@ class Refusal(NamedTuple):
     message: str
 
 
-def already_used(used: UsedId, asked: str) -> Refusal:
-    """Return the refusal of a command that would use an id again (contract, "Conventions")."""
+def already_used(turn: Turn, kind: str, entity_id: str, asked: str) -> Refusal | None:
+    """Return the refusal of a command that would use an id again too early; None: it may (contract, "Conventions")."""
+    used = turn.rows.used_ids.get(f"{kind}/{entity_id}")
+    if used is None or turn.now >= used.left_at + turn.store.id_retention_ms:
+        return None
     return Refusal(
         "ALREADY_EXISTS",
         f"{used.kind} {used.entity_id} existed before, until {rfc3339(used.left_at)}; {asked} needs an id never used",
@@ -75,7 +78,9 @@ def answer(turn: Turn, command_id: str, target: str | None, outcome: Refusal | s
     )
     value = result.model_dump_json(by_alias=True, exclude_none=True)
     if by_operator:
-        window_id = target if target is not None and target in turn.rows.windows else None
+        # An invalid one was never looked up, though the window may be there.
+        found = target in turn.rows.windows and (refusal is None or refusal.code != "INVALID")
+        window_id = target if found else None
         turn.store.add(OperatorAnswer(turn.org_id, command_id, turn.now, value, window_id))
     else:
         turn.store.add(Answer(turn.org_id, command_id, turn.now, value))

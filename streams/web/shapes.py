@@ -183,7 +183,7 @@ def org(valuation: Valuation, org: OrgRows) -> Json:
     return {
         "org_id": row.org_id,
         "balance": row.balance,
-        "epoch": row.epoch,
+        "epoch": None if row.balance is None else row.epoch,
         "sequence": row.sequence,
         "suspended": row.suspended,
         "burn_per_hour": to_text(burn),

@@ -17,7 +17,7 @@ HEALTHY = [
     "'healthy'",
     "the state is ’healthy’",
     '"healthy"',
-    "‘healthy’",
+    "\u2018healthy’",
     # A denial counts among the three words before it ...
     "not one of these four is healthy",
     "no more than two are healthy",
@@ -54,7 +54,7 @@ HEALTHY = [
     '{"healthy": true}',
     '{"healthy": "true"}',
     "{'healthy': 'yes'}",
-    "healthy: ‘true’",
+    "healthy: \u2018true’",
     "healthy:",
     "healthy = ",
     "healthy: , starting",
@@ -108,7 +108,7 @@ DENIED = [
     "{'healthy': 'unknown'}",
     "(healthy=false)",
     "[healthy: n/a]",
-    "healthy: ‘false’",
+    "healthy: \u2018false’",
     "ready: true, healthy: false",
 ]
 
