@@ -152,7 +152,10 @@ class WorkerConsumer(BatchConsumer):
         if partitions is None:
             # Topics were made again, or have grown.
             await engine.look()
-            msg = f"the inputs do not have the same partitions: {sorted(assigned)}; wait until all have been made again"
+            numbers = {topic: [tp.partition for tp in sorted(assigned) if tp.topic == topic] for topic in engine.inputs}
+            msg = (
+                f"the group assigned {numbers}: not the same of each input; wait until all topics have been made again"
+            )
             raise AccidentError(Accident.NOT_CO_PARTITIONED, msg)
         await engine.on_assigned(partitions, generation)
 

@@ -49,7 +49,8 @@ class Engine:
 
     `owner` gives the address of the worker that a partition is assigned to, or None. `on_committed`: callbacks run
     after each commit, with the shard, the commit and the seconds that it took. `has_committed_all`: the engine has
-    stopped, and everything applied is committed.
+    stopped, and everything applied is committed. `inputs`: full names of the input topics, and their names without
+    namespace.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class Engine:
         self._kafka = kafka
         self._clock = clock
         work = asyncio.Event()
-        inputs = {settings.topic(topic): topic for topic in INPUTS}
+        self.inputs = inputs = {settings.topic(topic): topic for topic in INPUTS}
         prices = settings.topic(PRICES.name)
         self._admin = kafka.admin(f"{settings.app_id}-ends")
         self._prices = PriceReader(kafka.reader((prices, 0)), clock, settings.currency)

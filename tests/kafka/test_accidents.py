@@ -12,22 +12,28 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+from aiokafka import AIOKafkaConsumer
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import for_code
 
-from streams.engine.fatal import EXIT_DAMAGED
+from streams.engine.fatal import EXIT_DAMAGED, EXIT_RETRY
 from streams.engine.position import decode_position
 from streams.engine.table import TABLES
 from streams.settings import EXIT_WRONG_SETTING
 from tests.support.workers import DEADLINE_S, Installation, Sent, Worker
 from tools.console import ROOT
+from tools.kafka_server import KafkaServer
+from tools.leftovers import session_folder
+from tools.server import free_ports
 from topics.catalogue import COMMANDS, HEARTBEATS, PRICES, RESULTS, TOPICS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 pytestmark = pytest.mark.kafka
+
+AWAY_S = 100.0
 
 
 def stop_command(installation: Installation, number: int, org_id: str = "acme") -> Sent:
@@ -258,3 +264,93 @@ async def test_workers_that_disagree_are_told(kafka_bootstrap: str, namespace: s
             await asyncio.to_thread(worker.wait_for, "OBOL_RETENTION_H is")
         assert "workers disagree: OBOL_RETENTION_H is 24 at" in first.tail(200)
         assert "workers disagree: OBOL_RETENTION_H is 168 at" in second.tail(200)
+
+
+# Row 16: a topic that refuses records
+
+
+async def test_a_topic_that_refuses_records_stops_its_partition_alone_until_it_takes_them(
+    kafka_bootstrap: str, namespace: str
+) -> None:
+    installation = Installation(kafka_bootstrap, namespace, partitions=2)
+    await installation.provision()
+    orgs = {installation.place("", org_id): org_id for org_id in map("org-{}".format, range(20))}
+    name = installation.settings.topic(RESULTS.name)
+    with Worker(installation, "--without-web") as worker:
+        await asyncio.to_thread(worker.wait_for, "are at work")
+        await configure(installation, name, max_message_bytes="10000", message_timestamp_type="CreateTime")
+        many = [stop_command(installation, number, orgs[0]) for number in range(200)]
+        await installation.send(many, transactional_id=f"{namespace}-test")
+        await asyncio.to_thread(worker.wait_for, "partition 0 can't be committed: topic " + name)
+        assert "MessageSizeTooLargeError); raise its max.message.bytes" in worker.tail(200)
+        await installation.send([stop_command(installation, 900, orgs[1])])
+        await until_answered(installation, worker, {"c900"})
+        assert "c0" not in await results(installation)
+        await configure(installation, name, max_message_bytes="1048588", message_timestamp_type="CreateTime")
+        await until_answered(installation, worker, {f"c{number}" for number in range(200)})
+        await asyncio.to_thread(worker.wait_for, "partition 0 is committed again")
+        # And it goes on, by the same producer.
+        await installation.send([stop_command(installation, 901, orgs[0])])
+        await until_answered(installation, worker, {"c901"})
+        assert await asyncio.to_thread(worker.stop) == 0
+    assert len(await installation.read(RESULTS.name)) == 202
+    await worked_on(installation)
+
+
+async def worked_on(installation: Installation) -> None:
+    """A worker starts, finds nothing amiss, and has nothing left to do."""
+    with Worker(installation, "--without-web") as worker:
+        await asyncio.to_thread(worker.wait_for, "are at work")
+        await installation.wait_until_caught_up([worker])
+        assert await asyncio.to_thread(worker.stop) == 0
+
+
+# Rows 12 and 17: a cluster, and a group, that is away
+
+
+def test_a_cluster_that_is_away_at_start_is_tried_again_later(namespace: str) -> None:
+    installation = Installation(f"127.0.0.1:{free_ports(1)}", namespace, partitions=1)
+    with Worker(installation, "--without-web") as worker:
+        assert worker.wait(120.0) == EXIT_RETRY, worker.tail()
+        last_line(worker, EXIT_RETRY, "cluster unreachable: the cluster can't be reached after 60 s")
+
+
+async def test_a_cluster_that_is_away_while_a_worker_runs_is_waited_for(namespace: str) -> None:
+    server = KafkaServer(session_folder() / "away", free_ports(KafkaServer.neighbouring_ports))
+    await asyncio.to_thread(server.start)
+    try:
+        installation = Installation(KafkaServer.address(server.port), namespace, 2, environ={"OBOL_CLOCK": "wall"})
+        await installation.provision()
+        with Worker(installation, "--without-web") as worker:
+            await asyncio.to_thread(worker.wait_for, "are at work")
+            await installation.send([stop_command(installation, 1)])
+            await until_answered(installation, worker, {"c1"})
+            await asyncio.to_thread(server.stop)
+            await asyncio.to_thread(worker.wait_for, "the cluster has not answered")
+            # Longer than any request or session timeout of the clients.
+            await asyncio.sleep(AWAY_S)
+            worker.check()
+            await asyncio.to_thread(server.start)
+            await asyncio.to_thread(worker.wait_for, "the cluster answers again")
+            await installation.send([stop_command(installation, 2)])
+            await until_answered(installation, worker, {"c1", "c2"})
+            assert await asyncio.to_thread(worker.stop) == 0
+    finally:
+        await asyncio.to_thread(server.remove)
+
+
+async def test_a_group_that_can_not_be_joined_ends_the_worker(kafka_bootstrap: str, namespace: str) -> None:
+    """Another program uses the group's name, with an assignor that is not Obol's."""
+    installation = Installation(kafka_bootstrap, namespace, partitions=1)
+    await installation.provision()
+    other = AIOKafkaConsumer(
+        installation.settings.topic(RESULTS.name),
+        bootstrap_servers=kafka_bootstrap,
+        group_id=installation.settings.app_id,
+    )
+    await other.start()
+    try:
+        line = await refused(installation, EXIT_RETRY)
+        assert "InconsistentGroupProtocolError" in line
+    finally:
+        await other.stop()

@@ -117,6 +117,7 @@ class FakeKafka(ports.Kafka):
     """A cluster with every topic. `calls` lists what it was asked. `failing` has the named call raise an error.
 
     `states` has what differs from a topic with an id of its own and `partitions` partitions; None: there is none.
+    `refusing`: what a batch sent to a partition fails with. A record sent to a partition of `stuck` is never stored.
     """
 
     def __init__(self, max_batch_records: int = 100) -> None:
@@ -129,6 +130,9 @@ class FakeKafka(ports.Kafka):
         self.failing: dict[str, Exception] = {}
         self.max_batch_records = max_batch_records
         self.partitions = 1
+        self.refusing: dict[TopicPartition, Exception] = {}
+        self.open: dict[str, list[tuple[TopicPartition, int, int]]] = defaultdict(list)
+        self.stuck: set[TopicPartition] = set()
         self.states: dict[str, ports.TopicState | None] = {}
         self.committing = asyncio.Event()
         self.committing.set()
@@ -218,6 +222,9 @@ class FakeReader(_FakeClient, ports.Reader):
 
 class FakeProducer(_FakeClient, ports.Producer):
     async def send(self, partition: TopicPartition, value: bytes, timestamp_ms: int) -> None:
+        self.kafka.called("send")
+        if partition in self.kafka.stuck:
+            await asyncio.get_running_loop().create_future()
         log = self.kafka.logs[partition]
         log.append(Written(len(log), timestamp_ms, None, value))
 
@@ -263,6 +270,11 @@ class FakeTransactionalProducer(_FakeClient, ports.TransactionalProducer):
         self.kafka.epochs[self.id] += 1
         self.epoch = self.kafka.epochs[self.id]
         self.called("fence")
+        # What is aborted is read by no one; like its marker, it takes offsets.
+        for partition, first, count in self.kafka.open.pop(self.id, ()):
+            log = self.kafka.logs[partition]
+            log[first : first + count] = [record._replace(timestamp=-1) for record in log[first : first + count]]
+            log.append(Written(len(log), -1))
 
     async def begin(self) -> None:
         self.called("begin")
@@ -284,7 +296,12 @@ class FakeTransactionalProducer(_FakeClient, ports.TransactionalProducer):
         first = len(log)
         log += [record._replace(offset=first + at) for at, record in enumerate(batch.records)]
         delivery: asyncio.Future[ports.Delivery] = asyncio.get_running_loop().create_future()
-        delivery.set_result(log[first])
+        if refusal := self.kafka.refusing.get(partition):
+            del log[first:]
+            delivery.set_exception(refusal)
+        else:
+            self.kafka.open[self.id].append((partition, first, len(batch.records)))
+            delivery.set_result(log[first])
         return delivery
 
     async def send_offsets(self, offsets: Mapping[TopicPartition, int], group: str) -> None:
@@ -294,6 +311,9 @@ class FakeTransactionalProducer(_FakeClient, ports.TransactionalProducer):
     async def commit(self) -> None:
         self.called("commit")
         await self.kafka.committing.wait()
+        if error := self.kafka.failing.get("committed"):
+            raise error
+        self.kafka.open.pop(self.id, None)
         for partition in self.partitions:
             log = self.kafka.logs[partition]
             log.append(Written(len(log), -1))

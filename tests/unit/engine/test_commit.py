@@ -6,23 +6,25 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 
-from streams.engine.changelogs import Changelogs
-from streams.engine.commit import MAX_COMMITS_AT_ONCE, Commits, Committer
+from streams.engine import position as positions
+from streams.engine.changelogs import Changelogs, ends_after
+from streams.engine.commit import BLOCKED_RETRY_S, MAX_COMMITS_AT_ONCE, Commits, Committer
 from streams.engine.fatal import Accident
-from streams.engine.ports import FencedError
-from streams.engine.position import Position
+from streams.engine.ports import TRANSACTION_TIMEOUT_MS, FencedError, IdForgottenError
+from streams.engine.position import Position, decode_position, encode_position
 from streams.engine.shard import Commit, Outgoing
 from streams.engine.waits import Waits
 from streams.rules.decision import Note
-from tests.unit.engine.fakes import FakeClock, FakeKafka, process_end, settle
+from tests.unit.engine.fakes import FakeClock, FakeKafka, Written, process_end, settle
 from topics.catalogue import COMMANDS, HEARTBEATS, RESULTS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 INTERVAL_S = 0.5
+POSITIONS = ("obol-positions-changelog", 0)
 RESULT = Outgoing(RESULTS.name, 1, b"acme", b"{}", 60_000, (("a", b"1"),))
 ROWS: list[tuple[bytes, bytes | None]] = [(b"a", b"1"), (b"b", None), (b"c", b"3")]
 COMMIT = Commit(0, rows={"orgs": ROWS, "positions": [(b"p", b"{}")]}, outputs=[RESULT], offsets={COMMANDS.name: 7})
@@ -102,14 +104,26 @@ class FakeShard:
         self.partition = partition
         self.position = Position()
         self.blocked: str | None = None
+        self.outputs: list[Outgoing] = []
         self.due = 0
 
-    def drain(self, _ends: dict[str, int]) -> Commit | None:
+    def drain(self, ends: dict[str, int]) -> Commit | None:
         if not self.due:
             return None
         self.due -= 1
         notes = [Note("info", "dry run", {"window": "w1"})]
-        return Commit(self.partition, rows={"orgs": ROWS}, offsets={HEARTBEATS.name: 1}, notes=notes)
+        self.position.offsets[HEARTBEATS.name] = self.position.offsets.get(HEARTBEATS.name, 0) + 1
+        offsets = dict(self.position.offsets)
+        row = (positions.KEY, encode_position(Position(offsets=offsets)))
+        rows: dict[str, list[tuple[bytes, bytes | None]]] = {"orgs": ROWS, positions.TABLE: [row]}
+        return Commit(
+            self.partition,
+            rows=rows,
+            outputs=self.outputs,
+            offsets=offsets,
+            notes=notes,
+            changelogs=ends_after(ends, rows),
+        )
 
 
 class Committing:
@@ -117,7 +131,7 @@ class Committing:
 
     def __init__(self) -> None:
         self.kafka, self.clock = FakeKafka(), FakeClock()
-        self.changelogs = Changelogs("obol", ["orgs"])
+        self.changelogs = Changelogs("obol", ["orgs", positions.TABLE])
         self.commits = Commits(
             lambda partition: committer(self.kafka, self.clock, partition),
             changelogs=self.changelogs,
@@ -262,3 +276,89 @@ async def test_a_commit_that_fails_ends_the_process(
     assert ended[0].args == (reason, accident)
     assert (committing.done, committing.kafka.offsets) == ([], {})
     assert committing.changelogs.restored_to(("obol-orgs-changelog", 0)) == -1
+
+
+# A topic that refuses records
+
+LETTER = Outgoing(RESULTS.name, 0, b"acme", b"{}", 60_000)
+
+
+async def test_a_commit_that_a_topic_refuses_waits_alone_until_it_is_accepted(
+    committing: Committing, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    kafka = committing.kafka
+    blocked, other = await committing.shard(0), await committing.shard(1)
+    kafka.refusing[f"dev.{RESULTS.name}", 0] = MessageSizeTooLargeError()
+    blocked.outputs, blocked.due, other.due = [LETTER], 1, 1
+    await committing.clock.advance(INTERVAL_S)
+    assert committing.done == [(1, 0.0)]
+    why = f"topic dev.{RESULTS.name} refuses its records (MessageSizeTooLargeError); raise its max.message.bytes to"
+    assert blocked.blocked.startswith(why)
+    assert "last_records" in kafka.calls, "another owner might have committed meanwhile"
+    assert kafka.epochs["obol-0"] == 2
+    other.due = 3
+    await committing.clock.advance(20 * INTERVAL_S)
+    assert committing.done == [(1, 0.0)] * 4
+    assert caplog.text.count("partition 0 can't be committed") == 1
+
+    kafka.refusing.clear()
+    # What was aborted has offsets, too.
+    orgs, position = len(kafka.logs["obol-orgs-changelog", 0]), len(kafka.logs[POSITIONS])
+    await committing.clock.advance(BLOCKED_RETRY_S)
+    assert committing.done[-1] == (0, 0.0)
+    assert blocked.blocked is None
+    assert "partition 0 is committed again" in caplog.text
+    committed = kafka.records(POSITIONS)[-1]
+    assert decode_position(committed.value or b"").changelogs == {"orgs": orgs + 4, "positions": position + 2}
+    assert committing.changelogs.restored_to(POSITIONS) == position + 1
+
+
+async def test_a_refused_commit_of_a_partition_that_has_another_owner_ends_the_process(committing: Committing) -> None:
+    shard = await committing.shard(0)
+    committing.kafka.refusing[f"dev.{RESULTS.name}", 0] = MessageSizeTooLargeError()
+    shard.outputs, shard.due = [LETTER], 1
+    # The last position is not the one that this worker has restored or written.
+    committing.kafka.logs[POSITIONS] = [
+        Written(0, 0, positions.KEY, encode_position(Position(offsets={HEARTBEATS.name: 9}))),
+        Written(1, -1),
+    ]
+    with process_end() as ended:
+        await committing.commits.commit_all()
+    assert ended[0].args == ("partition 0 was taken over by another worker", Accident.FENCED)
+
+
+async def test_records_of_another_writer_in_a_changelog_end_the_process(committing: Committing) -> None:
+    shard = await committing.shard(0)
+    shard.due = 1
+    committing.kafka.logs[POSITIONS].append(Written(0, 0, b"k", b"v"))
+    with process_end() as ended:
+        await committing.commits.commit_all()
+    reason, accident = ended[0].args
+    assert reason.startswith("obol-positions-changelog partition 0 has records that are not this worker's")
+    assert accident is Accident.FOREIGN_RECORDS
+    assert committing.kafka.offsets == {}
+
+
+async def test_an_id_that_the_broker_has_forgotten_is_no_takeover(committing: Committing) -> None:
+    (await committing.shard(0)).due = 1
+    committing.kafka.failing["begin"] = IdForgottenError()
+    with process_end() as ended:
+        await committing.commits.commit_all()
+    assert ended[0].args[0].startswith("the broker no longer knows the transactional id of partition 0")
+    assert ended[0].args[1] is Accident.ID_FORGOTTEN
+
+
+async def test_a_transaction_that_the_broker_has_aborted_is_no_takeover(committing: Committing) -> None:
+    (await committing.shard(0)).due = 1
+    committing.kafka.committing.clear()
+    ending = asyncio.create_task(committing.commits.commit_all())
+    await committing.clock.advance(TRANSACTION_TIMEOUT_MS / 1_000)
+    committing.kafka.failing["committed"] = FencedError()
+    committing.kafka.committing.set()
+    with process_end() as ended:
+        await ending
+    assert ended[0].args == (
+        "the transaction of partition 0 took 300 s, longer than the broker allows",
+        Accident.TRANSACTION_ABORTED,
+    )

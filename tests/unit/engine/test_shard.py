@@ -11,7 +11,8 @@ import pytest
 
 from streams.billing.prices import Prices
 from streams.engine import shard as shards
-from streams.engine.position import KEY, TABLE, decode_position
+from streams.engine.fatal import Accident, AccidentError
+from streams.engine.position import FORMAT, KEY, TABLE, decode_position
 from streams.engine.rowcodec import encode_row
 from streams.engine.shard import REROUTED, Phase, Shard, ShardError
 from streams.limits import HOUR_MS, MINUTE_MS
@@ -330,6 +331,7 @@ def test_records_deleted_before_they_were_read_are_told_of(caplog: pytest.LogCap
     shard.start({HEARTBEATS.name: 7})
     assert shard.merge.queues[HEARTBEATS.name].fetched == 7
     assert "execlet.heartbeats partition 0: the records from offset 1 to 6 were deleted" in caplog.text
+    assert shard.counters["lost", HEARTBEATS.name] == 6
 
 
 def org_row(org_id: str, **fields: Any) -> tuple[bytes, bytes]:
@@ -383,6 +385,48 @@ def test_what_is_no_row_is_named(key: bytes, value: bytes, words: str) -> None:
     shard.restore(Org.TABLE, key, value)
     with pytest.raises(ShardError, match=re.escape(words)):
         shard.start({})
+
+
+def test_a_row_whose_org_belongs_in_another_partition_is_refused() -> None:
+    shard = Shard(
+        0,
+        partitions=2,
+        prices=Prices(),
+        switches=Switches(),
+        retention_ms=HOUR_MS,
+        id_retention_ms=HOUR_MS,
+        stall_timeout_s=2.0,
+    )
+    here, elsewhere = (
+        next(org_id for org_id in map("org-{}".format, range(100)) if partition_of(org_id, 2) == home)
+        for home in (0, 1)
+    )
+    for org_id in (here, elsewhere):
+        shard.restore(Org.TABLE, *org_row(org_id, suspended=True))
+    with pytest.raises(AccidentError, match=f"the row '{elsewhere}/{elsewhere}' of orgs is in partition 0, but") as end:
+        shard.start({})
+    assert end.value.accident is Accident.MISPLACED_ROW
+
+
+def test_a_position_holds_where_the_changelogs_end_after_its_transaction() -> None:
+    driver = ShardDriver()
+    running(driver)
+    driver.feed()
+    while driver.step():
+        pass
+    shard = driver.shards[0]
+    shard.stamp = lambda position: setattr(position, "worker", "http://a")
+    ends = {"orgs": 7, "replicas": 11, "seen": 5, TABLE: 3}
+    commit = shard.drain(ends)
+    assert commit is not None
+    ((_, written),) = commit.rows[TABLE]
+    position = decode_position(written or b"")
+    # The rows and the marker; of a table without rows, where it was.
+    assert position.changelogs == {"orgs": 7, "replicas": 13, "seen": 5, TABLE: 5} | (
+        {"orgs": 7 + len(commit.rows["orgs"]) + 1} if "orgs" in commit.rows else {}
+    )
+    assert commit.changelogs == position.changelogs
+    assert (position.worker, position.format) == ("http://a", FORMAT)
 
 
 def test_counters_are_as_of_the_last_commit() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from aiokafka.errors import KafkaTimeoutError
 
 from streams.engine.tasks import cancel_and_wait
 from streams.engine.ticks import TickWriter, next_tick_ms
@@ -38,7 +39,27 @@ async def test_each_partition_of_the_worker_gets_a_tick_of_every_minute() -> Non
     await cancel_and_wait([writing])
     # The clock starts at 0: the first ticks are due 2 s into the minutes 0, 1 and 2.
     assert [record[1:4] for record in kafka.logs["obol.clock", 1]] == [
-        (2_000, None, b'{"type":"tick"}'),
-        (62_000, None, b'{"type":"tick"}'),
+        (2_000, None, b'{"type":"tick","at":2000}'),
+        (62_000, None, b'{"type":"tick","at":62000}'),
     ]
     assert [record.timestamp for record in kafka.logs["obol.clock", 3]] == [2_000, 62_000, 122_000]
+
+
+async def test_a_tick_that_is_not_stored_holds_nothing_up(caplog: pytest.LogCaptureFixture) -> None:
+    kafka, clock, partitions = FakeKafka(), FakeClock(), [1, 3]
+    kafka.stuck.add(("obol.clock", 1))
+    writer = TickWriter(kafka.producer(), clock, "obol.clock", lambda: partitions)
+    writing = asyncio.create_task(writer.run())
+    await clock.advance(70.0)
+    assert [record.timestamp for record in kafka.logs["obol.clock", 3]] == [2_000, 62_000]
+    kafka.failing["send"] = KafkaTimeoutError()
+    await clock.advance(60.0)
+    assert "the tick of partition 3 was not stored (KafkaTimeoutError())" in caplog.text
+    kafka.failing.clear()
+    kafka.stuck.clear()
+    partitions.remove(1)
+    await clock.advance(60.0)
+    assert [record.timestamp for record in kafka.logs["obol.clock", 3]] == [2_000, 62_000, 182_000]
+    assert not writing.done()
+    await cancel_and_wait([writing])
+    await writer.stop()
