@@ -1,4 +1,4 @@
-"""`org.notices`: what an org's customer should hear before its balance ends something (N1)."""
+"""`org.notices`: notices to an org before its balance ends something (N1)."""
 
 from typing import Literal
 

@@ -71,7 +71,7 @@ class Census:
     totals: Totals = field(default_factory=Totals)
     alarms: dict[str, int] = field(default_factory=dict)
     zombies: Counter[str] = field(default_factory=lambda: Counter({"replica": 0, "instance": 0}))
-    heard: list[Json] = field(default_factory=list)
+    zombie_rows: list[Json] = field(default_factory=list)
     deployments: Counter[str] = field(default_factory=lambda: _zeros(DeploymentStatus))
     replicas: Counter[str] = field(default_factory=lambda: _zeros(ReplicaStatus))
     instances: Counter[str] = field(default_factory=lambda: _zeros(InstanceState))
@@ -89,16 +89,16 @@ class Census:
     def add_entities(self, book: OrgRows) -> None:
         """Count an org and its entities, without the windows."""
         self.orgs += 1
-        for owner in book.heard.values():
+        for owner in book.zombies.values():
             self.zombies[owner.OWNER] += 1
-            if owner.heard is not None and len(self.heard) < MOST_ALARMS:
-                self.heard.append(
+            if owner.late_signs is not None and len(self.zombie_rows) < MOST_ALARMS:
+                self.zombie_rows.append(
                     {
                         "org_id": owner.org_id,
                         "kind": owner.OWNER,
                         "id": owner.row_id,
-                        "since": rfc3339(owner.heard.first_at),
-                        "last": rfc3339(owner.heard.last_at),
+                        "since": rfc3339(owner.late_signs.first_at),
+                        "last": rfc3339(owner.late_signs.last_at),
                     }
                 )
         self.suspended_orgs += book.org.suspended

@@ -88,7 +88,9 @@ DEPLOYMENTS: Final = Family("obol_deployments", "Deployments in the table, by st
 REPLICAS: Final = Family("obol_replicas", "Replicas in the table, by status (R1).", ("status",))
 INSTANCES: Final = Family("obol_instances", "Instances in the table, by state (I1).", ("state",))
 ZOMBIES: Final = Family(
-    "obol_zombies", "Replicas and instances that are still heard from, though they have ended (R6, I4).", ("kind",)
+    "obol_zombies",
+    "Replicas and instances that are still sending signs of life, though they have ended (R6, I4).",
+    ("kind",),
 )
 ORGS: Final = Family("obol_orgs", "Orgs in the table.")
 

@@ -85,7 +85,7 @@ class Unexplained(TypedDict):
 
 @_Known
 class StillHeard(TypedDict):
-    """A replica or an instance that is still heard from, though it has ended (R6, I4)."""
+    """A replica or an instance that is still sending signs of life, though it has ended (R6, I4)."""
 
     org_id: Id
     kind: Literal["replica", "instance"]

@@ -83,7 +83,7 @@ def send_again(turn: Turn, instance: Instance, order: Order) -> None:
 
 
 def balance_is_empty(turn: Turn) -> bool:
-    """Return whether the balance is at or below zero; none heard yet counts as zero (I6, I7)."""
+    """Return whether the balance is at or below zero; none received yet counts as zero (I6, I7)."""
     balance = turn.rows.org.balance
     return balance is None or to_atto(balance) <= 0
 

@@ -34,7 +34,7 @@ class SentNotice(NamedTuple):
     at: int
 
 
-class Heard(NamedTuple):
+class LateSigns(NamedTuple):
     """Signs of life of an entity that has ended: the first, the last, and when R6 last sent an order (None: never)."""
 
     first_at: int
@@ -48,7 +48,7 @@ def _open_windows() -> Any:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Org:
-    """An org's standing with Croesus. `balance` None: none heard yet, which counts as 0 (I6).
+    """An org's standing with Croesus. `balance` None: none received yet, which counts as 0 (I6).
 
     `sequence`: of the last balance taken; `greatest_sequence`: of its epoch, which decides (C3). `empty_since`: since
     when the balance has been at or below zero without a break (I8). `was_empty` and `was_below_s`: at the last tick,
@@ -130,7 +130,7 @@ class Replica:
     changes_made: int = 0
     ended_at: int | None = None
     aborts_sent: int = 0
-    heard: Heard | None = None
+    late_signs: LateSigns | None = None
     open_windows: tuple[Window, ...] = _open_windows()
 
     @property
@@ -191,7 +191,7 @@ class Instance:
     orders: Mapping[Order, OrderCount] = field(default_factory=dict)
     timer_from: int | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
-    heard: Heard | None = None
+    late_signs: LateSigns | None = None
     labels_json: str = field(default="", init=False, repr=False, metadata={DERIVED: True})
     open_windows: tuple[Window, ...] = _open_windows()
 

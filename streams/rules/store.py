@@ -57,8 +57,8 @@ _WRITTEN: Final[Mapping[type, Sequence[str]]] = {
 _DECISIVE: Final[Mapping[type, frozenset[str]]] = {
     Org: frozenset(),
     Deployment: frozenset({"status", "ended_at", "labels"}),
-    Replica: frozenset({"status", "ended_at", "heard"}),
-    Instance: frozenset({"stage", "ended_at", "heard", "labels", "gpu_type", "gpu_count", "disk_gb"}),
+    Replica: frozenset({"status", "ended_at", "late_signs"}),
+    Instance: frozenset({"stage", "ended_at", "late_signs", "labels", "gpu_type", "gpu_count", "disk_gb"}),
 }
 _BURNING: Final[Mapping[OwnerKind, frozenset[str]]] = {
     kind: frozenset().union(*(meter.burns_in for meter in meters)) for kind, meters in METERS_OF.items()
@@ -78,8 +78,8 @@ class OrgRows:
 
     Tables by id: `deployments`, `replicas`, `instances`, `windows`, `answers`, `operator_answers`, `used_ids`,
     `day_usage`; of an event only its time is kept, `events` (C4). Derived from them: `created` (deployments in that
-    status), `live_instances` (not destroyed), `heard` (replicas and instances still heard from, though ended, by table
-    and id), `units` (how many of each profile count for the burn, I6).
+    status), `live_instances` (not destroyed), `zombies` (replicas and instances that still send signs of life, though
+    they have ended, by table and id), `units` (how many of each profile count for the burn, I6).
     """
 
     __slots__ = (
@@ -94,7 +94,6 @@ class OrgRows:
         "day_usage",
         "deployments",
         "events",
-        "heard",
         "instances",
         "live_instances",
         "operator_answers",
@@ -103,6 +102,7 @@ class OrgRows:
         "units",
         "used_ids",
         "windows",
+        "zombies",
     )
 
     def __init__(self, org: Org) -> None:
@@ -119,7 +119,7 @@ class OrgRows:
         self.events: Mapping[str, int] = self._tables[Seen.TABLE]
         self.created: dict[str, Deployment] = {}
         self.live_instances: dict[str, Instance] = {}
-        self.heard: dict[tuple[str, str], Owner] = {}
+        self.zombies: dict[tuple[str, str], Owner] = {}
         self.units: Counter[str] = Counter()
         self._live: dict[str, list[Replica]] = {}
         self._due: dict[OwnerKind, list[Window]] = {kind: [] for kind in OWNER_KINDS}
@@ -181,7 +181,7 @@ class OrgRows:
             "live_instances": set(self.live_instances),
             "live_replicas": {key: [row.row_id for row in rows] for key, rows in self._live.items() if rows},
             "units": dict(self.units),
-            "heard": set(self.heard),
+            "late_signs": set(self.zombies),
             "due": {kind: [window.window_id for window in self.due(kind)] for kind in OWNER_KINDS},
             "crediting": {kind: [window.window_id for window in self.crediting(kind)] for kind in OWNER_KINDS},
             "labels": {window.window_id: window.labels_json for window in self.windows.values() if window.labels_json},
@@ -218,15 +218,15 @@ class OrgRows:
                 if row.status is deployments.DeploymentStatus.CREATED:
                     self.created[row.deployment_id] = row
             case Replica():
-                if row.heard is not None:
-                    self.heard[row.TABLE, row.row_id] = row
+                if row.late_signs is not None:
+                    self.zombies[row.TABLE, row.row_id] = row
                 if row.status not in replicas.TERMINAL:
                     insort(self._live.setdefault(row.deployment_id, []), row, key=_replica_id)
                 self._count(row, 1)
             case Instance():
                 _set_labels_json(row)
-                if row.heard is not None:
-                    self.heard[row.TABLE, row.row_id] = row
+                if row.late_signs is not None:
+                    self.zombies[row.TABLE, row.row_id] = row
                 if row.stage is not InstanceStage.DESTROYED:
                     self.live_instances[row.instance_id] = row
                 self._count(row, 1)
@@ -239,7 +239,7 @@ class OrgRows:
             case Deployment():
                 self.created.pop(row.deployment_id, None)
             case Replica():
-                self.heard.pop((row.TABLE, row.row_id), None)
+                self.zombies.pop((row.TABLE, row.row_id), None)
                 if row.status not in replicas.TERMINAL:
                     live = self._live[row.deployment_id]
                     del live[bisect_left(live, row.replica_id, key=_replica_id)]
@@ -247,7 +247,7 @@ class OrgRows:
                         del self._live[row.deployment_id]
                 self._count(row, -1)
             case Instance():
-                self.heard.pop((row.TABLE, row.row_id), None)
+                self.zombies.pop((row.TABLE, row.row_id), None)
                 self.live_instances.pop(row.instance_id, None)
                 self._count(row, -1)
             case Window():
@@ -491,8 +491,8 @@ class RowStore:
                 since, kept_ms = row.left_at, self.id_retention_ms
             case DayUsage():
                 since, kept_ms = day_start(row.day) + DAY_MS, self.id_retention_ms
-            case Replica() | Instance() if row.ended_at is not None and row.heard is not None:
-                since = max(row.ended_at, row.heard.last_at)
+            case Replica() | Instance() if row.ended_at is not None and row.late_signs is not None:
+                since = max(row.ended_at, row.late_signs.last_at)
             case Deployment() | Replica() | Instance() | Window():
                 since = row.ended_at
         return None if since is None else since + kept_ms

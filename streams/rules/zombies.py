@@ -1,9 +1,9 @@
-"""Replicas that are still heard from, though they have ended: their jobs are told to end again (rule R6)."""
+"""Replicas that are still sending signs of life, though they have ended: their jobs are told to end again (rule R6)."""
 
 from streams.limits import ZOMBIE_ABORT_INTERVAL_MS, ZOMBIE_AFTER_MS
 from streams.rules.decision import Decision
 from streams.rules.orders import send_order
-from streams.rules.rows import Heard, Instance, Replica
+from streams.rules.rows import Instance, LateSigns, Replica
 from streams.rules.store import RowStore
 
 
@@ -13,7 +13,7 @@ def heard_from_ended(store: RowStore, replica: Replica, now: int, decision: Deci
     ended_at = replica.ended_at
     if ended_at is None or now < ended_at + ZOMBIE_AFTER_MS or store.latest_tick <= ended_at:
         return
-    ordered_at = replica.heard.ordered_at if replica.heard is not None else None
+    ordered_at = replica.late_signs.ordered_at if replica.late_signs is not None else None
     orders = ordered_at is None or now >= ordered_at + ZOMBIE_ABORT_INTERVAL_MS
     note_heard(store, replica, now, ordered_at=now if orders else ordered_at)
     if orders:
@@ -22,5 +22,5 @@ def heard_from_ended(store: RowStore, replica: Replica, now: int, decision: Deci
 
 def note_heard(store: RowStore, entity: Replica | Instance, now: int, ordered_at: int | None = None) -> None:
     """Record a sign of life of an ended entity, which keeps its row for the retention from now on (C5)."""
-    heard = entity.heard or Heard(now, now, None)
-    store.change(entity, heard=Heard(min(heard.first_at, now), max(heard.last_at, now), ordered_at))
+    signs = entity.late_signs or LateSigns(now, now, None)
+    store.change(entity, late_signs=LateSigns(min(signs.first_at, now), max(signs.last_at, now), ordered_at))

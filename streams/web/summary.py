@@ -65,7 +65,7 @@ def census_json(census: Census) -> Json:
         },
         "conservation": conservation(census.totals),
         "zombies": sum(census.zombies.values()),
-        "still_heard": census.heard,
+        "still_heard": census.zombie_rows,
         "unexplained": [{"org_id": org_id, "unexplained_ms": ms} for org_id, ms in census.alarms.items()],
     }
 

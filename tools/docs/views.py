@@ -200,7 +200,7 @@ class SentNotice(View):
 
 
 class StillHeard(View):
-    """A replica or an instance that is still heard from, though it has ended (R6, I4)."""
+    """A replica or an instance that is still sending signs of life, though it has ended (R6, I4)."""
 
     org_id: str
     kind: Literal["replica", "instance"]
@@ -378,7 +378,7 @@ class Figures(View):
     ignored: dict[str, Count] = Field(description="By reason.")
     windows: WindowCounts
     conservation: Conservation
-    zombies: Count = Field(description="Replicas and instances still heard from, though ended (R6, I4).")
+    zombies: Count = Field(description="Replicas and instances still sending signs of life, though ended (R6, I4).")
     still_heard: list[StillHeard] = Field(description="The first 20 of them.")
     unexplained: list[Unexplained] = Field(description="At most 20.")
 

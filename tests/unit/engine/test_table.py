@@ -139,7 +139,7 @@ async def test_a_row_is_found_by_its_key_with_all_its_fields(tables: Any) -> Non
         "window_counts": [{"meter": "dedicated", "opened": 1, "free_at": 0}],
         "changes_made": 0,
         "ended_at": None,
-        "heard": None,
+        "late_signs": None,
         "aborts_sent": 0,
     }
     usage = tables["day_usage"]["acme/2026-11-29/dedicated_inference_running/dedicated.h100.1x"]
