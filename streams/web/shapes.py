@@ -74,8 +74,9 @@ def window(valuation: Valuation, row: Window) -> Json:
 
 
 def window_place(row: Window) -> Place:
-    """Return where a window is in the list of its owner's windows."""
-    return row.opened_at, row.window_id
+    """Return where a window is in the list of its owner's windows: by time, and at one time by number."""
+    meter, _, number = row.window_id.rpartition(".w")
+    return row.opened_at, f"{int(number):012} {meter}"
 
 
 def windows_of(org: OrgRows, owner: Replica | Instance) -> list[Window]:

@@ -6,6 +6,7 @@ Nothing of Obol is imported and every choice comes from a seed, so that the same
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,7 +27,7 @@ HOUR_MS = 60 * MINUTE_MS
 
 ACCOUNTS, COMMANDS, REQUESTS = "croesus.accounts", "user.commands", "inference.requests"
 PROGRESS, REPORTS, BEATS = "execlet.progress", "host.reports", "execlet.heartbeats"
-PRICES, CLOCK = "croesus.prices", "obol.clock"
+PRICES, CLOCK, OPERATORS = "croesus.prices", "obol.clock", "operator.commands"
 
 
 class Input(NamedTuple):
@@ -82,17 +83,26 @@ LIVES: list[tuple[dict[str, Any], str]] = [
     (H100, "create 1 r1:up r1~20 20 r1:crash-10 3 r2:up-20 r2~9 9 r2:restart-4 1 r2:up-6 r2~5 5 r2:fail-2 1 stop"),
     ({**H100, "idle_timeout_s": 300, "min_replicas": 3}, "create 1 r1:up r2:up r3:pull r1~9 r2~9 9 request 5 stop"),
     (H100, "create 200 stop"),
+    # Heard from for an hour and more after its end (R6), though healthy by the boolean alone (R2).
+    (
+        {**H100, "labels": {"team": "nlp", "app/of": "søk"}},
+        "create 1 r1:ill r1:well r1~120 20 r1:restart 1 r1:well 20 stop 5 r1:up 20 r1:mumble 20 r1:ill",
+    ),
+    ({**H100, "labels": {}}, "create 1 r1:up r1~30 12 r1:crash-7 20 stop r1~10"),
     (
         {**H100, "serving": None, "min_replicas": None, "idle_timeout_s": None},
         "create create again 1 r1:up r1~7 9 stop",
     ),
 ]
+HEALTHY = {"well": True, "ill": False}
 CALLBACKS: dict[str, tuple[str, str | None]] = {
     "pull": ("STARTING", "Pulling image registry/model:7"),
     "serve": ("STARTING", "Model server is loading"),
     "mumble": ("STARTING", "one moment"),
     "up": ("RUNNING", "Container is Healthy"),
     "sick": ("RUNNING", "container is not healthy"),
+    "well": ("RUNNING", "still unhealthy?"),
+    "ill": ("RUNNING", "healthy"),
     "restart": ("RESTARTING", None),
     "fail": ("FAILED", "exit 1"),
     "crash": ("SYSTEM_FAILURE", None),
@@ -156,7 +166,8 @@ PRICE_LIST: list[tuple[int, str, str | None]] = [
 
 def day() -> list[Minute]:
     """The day, minute by minute, each in the order in which its records arrive."""
-    inputs = [*_prices(), *_noisy(_deployments()), *_noisy(_rentals()), *_noisy(_accounts()), *_refuse(), *_ticks()]
+    inputs = [*_prices(), *_noisy(_deployments()), *_noisy(_rentals()), *_noisy(_accounts())]
+    inputs += [*_noisy(_operators()), *_refuse(), *_ticks()]
     minutes = [Minute([], []) for _ in range(MINUTES)]
     rng = Random(f"{SEED} misplaced")
     for record in sorted(inputs, key=lambda record: record.arrives_ms):
@@ -190,7 +201,7 @@ class Teller:
         """A record of now, or one that comes now and tells of `back_minutes` ago."""
         self.made += 1
         self.at_ms += self.rng.randrange(1, 900)
-        if topic == COMMANDS:
+        if topic in {COMMANDS, OPERATORS}:
             body = {"command_id": f"{self.name}.{self.made}", **body}
         elif topic not in {BEATS, REQUESTS}:
             body = {"event_id": f"{self.name}.{self.made}", **body}
@@ -234,6 +245,8 @@ def _deployment_word(teller: Teller, wanted: dict[str, Any], word: str) -> Itera
         told, _, back = rest.partition("-")
         status, message = CALLBACKS[told]
         body = {"replica_id": f"{teller.name}-{replica}", "status": status, "message": message}
+        if told in HEALTHY:
+            body["healthy"] = HEALTHY[told]
         yield teller.say(PROGRESS, body, int(back or 0))
 
 
@@ -250,6 +263,8 @@ def _rentals() -> Iterator[Input]:
                 script = f"{_ON} 20 stop_confirmed" if made % 2 else f"{_ON} 5 workload_lost"
             gpu_type, gpu_count, disk_gb = RENTED[made % len(RENTED)]
             wanted = {"gpu_type": gpu_type, "gpu_count": gpu_count, "disk_gb": disk_gb}
+            if made % 5 == 1:
+                wanted["labels"] = {"team": "mat", "": "no key"} if made % 50 == 1 else {"team": "mat", "app": f"{n}"}
             if made % 4 == 1:
                 wanted["gpus_releasable"] = False
             words = script.split()
@@ -289,6 +304,8 @@ def _accounts() -> Iterator[Input]:
         balances, every_minutes = _balances(n)
         for at, balance in enumerate(balances):
             sequence = {} if n % 7 == 0 else {"sequence": at * 10}
+            if n % 11 == 1 and at > 2:  # Croesus was restored from a backup, and counts from the start
+                sequence = {"sequence": at, "epoch": 1}
             yield teller.say(ACCOUNTS, {"type": "balance_updated", "balance": balance, **sequence})
             if n % 9 == 0 and at:
                 old = at * 10 - teller.rng.randrange(9, 25)
@@ -299,6 +316,32 @@ def _accounts() -> Iterator[Input]:
             for suspended in (True, True, False, False, True, False) * 6:
                 yield teller.say(ACCOUNTS, {"type": "org_suspended" if suspended else "org_reinstated"})
                 teller.wait(teller.rng.randrange(5, 60))
+
+
+def _operators() -> Iterator[Input]:
+    """Credits for windows of all kinds: some that nobody has, some twice, some of time that was never billed."""
+    teller = Teller("operator", "", START_MS + HOUR_MS)
+    made = sum(27 if n == CROWDED else 1 + n % 3 for n in range(len(RENTERS)))
+    owners = [RENTERS[n] for n in range(len(RENTERS)) for _ in range(27 if n == CROWDED else 1 + n % 3)]
+    for _ in range(1_200):
+        teller.wait(0.2)
+        if teller.rng.random() < 0.6:
+            n = teller.rng.randrange(DEPLOYMENTS)
+            teller.org = COMPANIES[n % len(COMPANIES)]
+            window = f"{teller.org}-d{n}-r{teller.rng.randrange(1, 3)}.w{teller.rng.randrange(1, 3)}"
+        else:
+            n = teller.rng.randrange(made)
+            teller.org = owners[n]
+            window = f"{teller.org}-i{n}.{teller.rng.choice(['gpu', 'disk'])}.w{teller.rng.randrange(1, 3)}"
+        start_ms = teller.at_ms - teller.rng.randrange(4 * HOUR_MS)
+        end_ms = start_ms + teller.rng.randrange(-MINUTE_MS, 3 * HOUR_MS)
+        note = {"note": "the host served “nothing”"} if teller.rng.random() < 0.5 else {}
+        body = {"type": "credit_window", "window_id": window, "from": _time(start_ms), "until": _time(end_ms)}
+        yield teller.say(OPERATORS, {**body, **note})
+
+
+def _time(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1_000, UTC).isoformat(timespec="milliseconds")
 
 
 def _balances(n: int) -> tuple[list[str], int]:
@@ -352,7 +395,7 @@ def _ticks() -> Iterator[Input]:
     """One a minute and partition, but for some that come late, never, twice, or two seconds past the minute."""
     rng = Random(f"{SEED} ticks")
     for minute in range(1, MINUTES):
-        if 700 <= minute < 715:  # no worker was up
+        if 700 <= minute < 715 or 1_000 <= minute < 1_090:  # no worker was up
             continue
         late_s = 2 if rng.random() < 0.3 else 0
         for partition in range(PARTITIONS):
@@ -360,7 +403,10 @@ def _ticks() -> Iterator[Input]:
             chance = rng.random()
             if chance < 0.01:
                 continue
-            yield Input(at_ms, CLOCK, b'{"type":"tick"}', at_ms, None, partition)
+            tick: dict[str, Any] = {"type": "tick"}
+            if minute % 2:  # written by a worker; now and then the clocks disagree
+                tick["at"] = at_ms + (300_001 if 0.5 < chance < 0.51 else 250)
+            yield Input(at_ms, CLOCK, _json(tick), at_ms, None, partition)
             if chance < 0.02:
                 yield Input(at_ms + 30_000, CLOCK, b'{"type":"tick","more":1}', at_ms, None, partition)
             if 0.02 < chance < 0.025:
@@ -370,7 +416,7 @@ def _ticks() -> Iterator[Input]:
 def _refuse() -> Iterator[Input]:
     """Bad input: each kind every two hours or so, on each topic that has orgs."""
     rng = Random(f"{SEED} refuse")
-    for topic in (ACCOUNTS, COMMANDS, REQUESTS, PROGRESS, REPORTS, BEATS):
+    for topic in (ACCOUNTS, COMMANDS, OPERATORS, REQUESTS, PROGRESS, REPORTS, BEATS):
         for number, value in enumerate(_bad_values(topic) * 12):
             at_ms = START_MS + rng.randrange(MINUTE_MS, MINUTES * MINUTE_MS)
             key = None if rng.random() < 0.5 else b"k" * rng.randrange(200)
@@ -441,6 +487,14 @@ def _good(topic: str, name: str) -> bytes:
             "gpu_count": 1,
             "disk_gb": 1,
             "template": {"mode": "ssh", "image": "i"},
+        },
+        OPERATORS: {
+            "command_id": name,
+            "type": "credit_window",
+            "window_id": "co-003-d3-r1.w1",
+            "from": "2026-01-05T01:00:00Z",
+            "until": "2026-01-05T12:30:00.5+09:00",
+            "note": "n",
         },
         REQUESTS: {"deployment_id": "co-003-d3", "count": 1},
         PROGRESS: {"event_id": name, "replica_id": "co-003-d3-r1", "status": "STARTING", "message": "Pulling image"},

@@ -9,81 +9,110 @@ from typing import TYPE_CHECKING, get_args
 
 import pytest
 
+from schemas.credits import CreditReason
 from schemas.dead_letters import DeadLetterReason
+from schemas.notices import NoticeKind
 from schemas.results import ResultCode
+from schemas.usage import UsageType
 from streams.engine import shard
 from streams.lifecycle.deployment import DeploymentStatus
 from streams.lifecycle.instance import InstanceState, Order
 from streams.lifecycle.replica import FailReason, ReplicaStatus
 from streams.replay.driver import LogRecord, ShardDriver
 from tests.unit.replay import mixed_day
-from topics.catalogue import CHANGES, DEAD_LETTERS, EXECLET_ORDERS, HOST_ORDERS, OUTBOUND, RESULTS, USAGE
+from topics.catalogue import (
+    CHANGES,
+    CREDITS,
+    DEAD_LETTERS,
+    EXECLET_ORDERS,
+    HOST_ORDERS,
+    NOTICES,
+    OUTBOUND,
+    RESULTS,
+    USAGE,
+)
 
 if TYPE_CHECKING:
     from tests.unit.replay.mixed_day import Input
 
 RECORDED = {
-    "croesus.usage": (64393, "676504346f2efac144a313c76591dfae2b4d26bbc757d1f582867400e6790465"),
-    "lifecycle.changes": (8345, "f7876a1b0228947021add68f5bbc74d322e1f37a796abe7a3ce375c1644984fd"),
-    "command.results": (5037, "6bddd9d9e0ce6852c22b0b619dc3ee5d8dbba48d42bd0741dd142e29ff351338"),
-    "execlet.orders": (1766, "03cdc3bf4c3db2b5075054936d28c8135400709abe0502250606740737db3ea1"),
-    "host.orders": (16422, "018bcdcc5073078e9a7e042ac79f021920a32a57c8732c2e0f8a47aa1dfcefbf"),
-    "dead.letters": (7562, "69c10c8023851a2cac4d8c2f09d1cf15501f633caebf487a3e8cedff4db40cad"),
+    "croesus.usage": (62091, "45015b36851cd04bf70beda7399c516f89a6bec694e5c68a134ab59a1df93e45"),
+    "croesus.credits": (975, "ed4b139413dbb8a41d63cc6edef3bb2c964323923961d13940840574eec910ad"),
+    "org.notices": (1302, "f45ea7ccad6cdcefe01ffe681b5c280da4062039e5aed9fc1363d54a96ab7813"),
+    "lifecycle.changes": (8100, "3dcff4e4d5d9b03c5dd28cd09e5654b2e4a697339efc418256fd2346c3050d77"),
+    "command.results": (6875, "7f52a0f0f2afac2c3a92979f4309191e1f9c5392e7cd5f48d5b41d02b5f94127"),
+    "execlet.orders": (2335, "d840addd677889d6ed6a8744ef142282da6d168ba47c3d7de2faed1ce5ab0493"),
+    "host.orders": (20794, "2d213ed4c61e56cfb597c038ebb40f612c2fab37b4bea597a097c0d970ac451b"),
+    "dead.letters": (8156, "7471c561c942c7d163cc9c3906726eb668292e96cb436813470fc99704b714c6"),
 }
 """By outbound topic: how many records, and the SHA-256 of them all."""
 
 COUNTED = {
-    "applied croesus.accounts": 4696,
-    "applied execlet.heartbeats": 15479,
-    "applied execlet.progress": 1627,
-    "applied host.reports": 1979,
-    "applied inference.requests": 202,
-    "applied obol.clock": 5948,
-    "applied user.commands": 3919,
-    "dead invalid": 2965,
-    "dead too_large": 72,
-    "dead undecodable": 792,
-    "dead unknown_deployment": 90,
-    "dead unknown_instance": 1391,
-    "dead unknown_replica": 2252,
+    "applied croesus.accounts": 4671,
+    "applied execlet.heartbeats": 14900,
+    "applied execlet.progress": 1562,
+    "applied host.reports": 1945,
+    "applied inference.requests": 179,
+    "applied obol.clock": 5569,
+    "applied operator.commands": 1202,
+    "applied user.commands": 3912,
+    "credited_ms dedicated": 35384003,
+    "credited_ms disk": 9326708,
+    "credited_ms gpu": 8655688,
+    "dead invalid": 3313,
+    "dead too_large": 84,
+    "dead undecodable": 924,
+    "dead unknown_deployment": 84,
+    "dead unknown_instance": 1411,
+    "dead unknown_replica": 2340,
     "duplicate croesus.accounts": 55,
-    "duplicate execlet.progress": 104,
-    "duplicate host.reports": 84,
-    "duplicate user.commands": 1118,
-    "ignored already_there": 621,
-    "ignored backwards": 58,
-    "ignored not_running": 212,
-    "ignored old_sequence": 427,
-    "ignored out_of_place": 605,
-    "ignored says_nothing": 59,
-    "ignored terminal": 1948,
-    "inference_requests count": 3325,
-    "out_of_order croesus.accounts": 2889,
-    "out_of_order execlet.heartbeats": 595,
-    "out_of_order execlet.progress": 1513,
-    "out_of_order host.reports": 2156,
-    "out_of_order inference.requests": 549,
-    "out_of_order obol.clock": 2068,
-    "out_of_order user.commands": 2748,
-    "overbilled_ms dedicated": 20469310,
-    "overbilled_ms disk": 4248507,
-    "overbilled_ms gpu": 3648494,
+    "duplicate execlet.progress": 102,
+    "duplicate host.reports": 85,
+    "duplicate operator.commands": 646,
+    "duplicate user.commands": 1115,
+    "ignored already_there": 614,
+    "ignored backwards": 52,
+    "ignored clock_disagrees": 21,
+    "ignored not_running": 499,
+    "ignored old_epoch": 40,
+    "ignored old_sequence": 412,
+    "ignored out_of_place": 566,
+    "ignored says_nothing": 79,
+    "ignored terminal": 4986,
+    "inference_requests count": 3318,
+    "notices auto_destroy_ahead": 21,
+    "notices balance_empty": 1121,
+    "notices runway_low": 160,
+    "old_epoch balance_updated": 40,
+    "out_of_order croesus.accounts": 3197,
+    "out_of_order execlet.heartbeats": 4165,
+    "out_of_order execlet.progress": 2002,
+    "out_of_order host.reports": 3425,
+    "out_of_order inference.requests": 671,
+    "out_of_order obol.clock": 3586,
+    "out_of_order operator.commands": 1722,
+    "out_of_order user.commands": 3843,
+    "overbilled_ms dedicated": 26327111,
+    "overbilled_ms disk": 3606752,
+    "overbilled_ms gpu": 3241875,
     "read croesus.accounts": 6543,
-    "read execlet.heartbeats": 19781,
-    "read execlet.progress": 2989,
-    "read host.reports": 5088,
-    "read inference.requests": 896,
-    "read obol.clock": 5972,
-    "read user.commands": 5561,
+    "read execlet.heartbeats": 22486,
+    "read execlet.progress": 3027,
+    "read host.reports": 5080,
+    "read inference.requests": 865,
+    "read obol.clock": 5613,
+    "read operator.commands": 2345,
+    "read user.commands": 5554,
     "rerouted croesus.accounts": 17,
-    "rerouted execlet.heartbeats": 58,
-    "rerouted execlet.progress": 15,
-    "rerouted host.reports": 19,
-    "rerouted inference.requests": 4,
-    "rerouted user.commands": 14,
-    "usage dedicated": 16031,
-    "usage disk": 38733,
-    "usage gpu": 9629,
+    "rerouted execlet.heartbeats": 88,
+    "rerouted execlet.progress": 6,
+    "rerouted host.reports": 11,
+    "rerouted inference.requests": 2,
+    "rerouted operator.commands": 4,
+    "rerouted user.commands": 17,
+    "usage dedicated": 15261,
+    "usage disk": 37250,
+    "usage gpu": 9580,
 }
 """What was counted besides, by kind and detail."""
 
@@ -165,16 +194,18 @@ def test_the_day_is_a_mixed_one() -> None:
     }
     assert {change["reason"] for change in changes} >= {
         *("deployed", "progress", "user", "idle", "request", "scaler", "org_suspended", "replicas_failed", *FailReason),
-        *("balance_empty", "balance_debt", "error_expired", "stop_timed_out", "start_timed_out"),
+        *("balance_empty", "balance_debt", "error_expired", "stop_timed_out", "start_timed_out", "create_timed_out"),
         *("workload_up", "launch_failed", "stop_confirmed", "start_refused", "start_unreachable", "gpus_unavailable"),
         *("workload_failed", "workload_lost", "workload_completed", "workload_gone", "found_running", "found_held"),
         "teardown_finished",
     }
     assert {letter["reason"] for letter in driver.values(DEAD_LETTERS.name)} == set(get_args(DeadLetterReason))
     assert {result.get("code") for result in driver.values(RESULTS.name)} == {None, *get_args(ResultCode)}
-    assert {event["type"] for event in driver.values(USAGE.name)} == {
-        *("dedicated_inference_running", "instance_gpu_running", "instance_disk_stopped"),
-    }
+    for topic in (USAGE, CREDITS):
+        assert {event["type"] for event in driver.values(topic.name)} == set(get_args(UsageType))
+        assert {"labels" in event for event in driver.values(topic.name)} == {True, False}
+    assert {credit["reason"] for credit in driver.values(CREDITS.name)} == set(get_args(CreditReason))
+    assert {notice["kind"] for notice in driver.values(NOTICES.name)} == set(get_args(NoticeKind))
     assert {order["order"] for order in driver.values(EXECLET_ORDERS.name)} == {"submit_job", "abort_job"}
     assert {order["order"] for order in driver.values(HOST_ORDERS.name)} == set(Order)
     assert len({change["id"] for change in changes if change["kind"] == "deployment"}) >= 500
