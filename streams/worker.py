@@ -3,6 +3,7 @@
 Partitions are fenced before Faust restores them, and committed before Faust gives them up.
 """
 
+import asyncio
 import logging
 import warnings
 from typing import Any, Final
@@ -32,6 +33,8 @@ from topics.provision import ProvisionError, UnreachableError
 
 STOP_DEADLINE_S: Final = 20.0
 """How long a stop may take: mostly a second or two, more in the middle of a rebalance or of a large commit."""
+
+GROUP_CHECK_S: Final = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +94,21 @@ class App(faust.App):
             end_with("the checks at start", error)
         await super().on_first_start()
         await guarded("the engine's start", self.engine.start())
+        self.add_future(self._watch_group())
         self._mount_views(settings)
+
+    async def _watch_group(self) -> None:
+        """End the process after an error that no retry of the consumer heals."""
+        while not self.should_stop:
+            await asyncio.sleep(GROUP_CHECK_S)
+            try:
+                self.consumer.check_group()
+            except Exception as error:  # noqa: BLE001 - whatever it is, the worker is in no group
+                msg = (
+                    f"the consumer group {self.engine.settings.app_id} can't be joined: {error!r}; check the permissions of the "
+                    "worker's user, and that no other program uses the name"
+                )
+                end_process(Accident.CLUSTER_ERROR, msg)
 
     def _mount_views(self, settings: Settings) -> None:
         """Put the views on the web server, which starts next; the read model and the metrics follow commits."""

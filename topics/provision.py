@@ -19,7 +19,7 @@ DEADLINE_S: Final = 60.0
 _POLL_S: Final = 0.2
 _PROGRESS_S: Final = 1.0
 _TIMESTAMP_TYPE: Final = "message.timestamp.type"
-_KEPT_FOR_EVER: Final = ("cleanup.policy", "retention.ms", "retention.bytes")
+_RETENTIONS: Final = ("retention.ms", "retention.bytes")
 _MANY_BROKERS: Final = 3
 
 log = logging.getLogger(__name__)
@@ -80,8 +80,12 @@ def new_topic(spec: TopicSpec, settings: ProvisionSettings) -> NewTopicSpec:
         replication=settings.replication,
         config=spec.config(settings.timestamps, settings.replication),
         partition_setting="the contract" if spec.one_partition else "OBOL_PARTITIONS",
-        fixed={_TIMESTAMP_TYPE: "OBOL_TIMESTAMPS" if spec.direction == "in" else "the contract"}
-        | dict.fromkeys(_KEPT_FOR_EVER if spec is PRICES else (), "the contract"),
+        fixed={
+            _TIMESTAMP_TYPE: "OBOL_TIMESTAMPS" if spec.direction == "in" else "the contract",
+            # Compaction would remove all but the last record of each org.
+            "cleanup.policy": "the contract",
+            **dict.fromkeys(_RETENTIONS if spec is PRICES else (), "the contract"),
+        },
     )
 
 

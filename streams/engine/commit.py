@@ -52,7 +52,8 @@ BLOCKED_RETRY_S: Final = 5.0
 REFUSALS: Final[dict[type[KafkaError], str]] = {
     MessageSizeTooLargeError: "raise its max.message.bytes to 1048588",
     RecordListTooLargeError: "raise its segment.bytes above 1 MiB",
-    InvalidTimestampError: "raise its message.timestamp.before.max.ms and message.timestamp.after.max.ms",
+    InvalidTimestampError: "correct this machine's clock, or raise its message.timestamp.before.max.ms and "
+    "message.timestamp.after.max.ms",
     TopicAuthorizationFailedError: "allow the worker's user to write to it",
     PolicyViolationError: "correct the cluster's policy for it",
 }

@@ -10,6 +10,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import (
     InvalidProducerEpoch,
     InvalidProducerIdMapping,
+    InvalidTransactionTimeout,
     KafkaTimeoutError,
     NoError,
     ProducerFenced,
@@ -20,6 +21,7 @@ from aiokafka.protocol.metadata import MetadataRequest as OldMetadataRequest
 from faust.types.tuples import TP
 
 from streams.engine import ports
+from streams.engine.fatal import Accident, AccidentError
 from streams.engine.merge import Record
 from streams.engine.metadata import MetadataRequest, topic_id
 from streams.engine.ports import (
@@ -266,6 +268,16 @@ class AioKafkaTransactionalProducer(_Client[AIOKafkaProducer], ports.Transaction
         manager = self._client._txn_manager  # noqa: SLF001 - nothing public has it
         assert manager is not None
         return manager
+
+    async def start(self) -> None:
+        try:
+            await super().start()
+        except InvalidTransactionTimeout as error:
+            msg = (
+                "the brokers refuse transactions that may take as long as Obol's; "
+                f"set their transaction.max.timeout.ms to {TRANSACTION_TIMEOUT_MS} or more"
+            )
+            raise AccidentError(Accident.WRONG_SETTING, msg) from error
 
     async def begin(self) -> None:
         await self._client.begin_transaction()

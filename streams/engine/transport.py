@@ -24,7 +24,9 @@ BROKER_WAIT_MS: Final = 50
 
 
 class _Thread(driver.AIOKafkaConsumerThread):
-    """The consumer's thread. It reads committed records, and adds positions to them."""
+    """The consumer's thread. It reads committed records, and adds positions to them. `reading`: with this consumer."""
+
+    reading: AIOKafkaConsumer | None = None
 
     def _create_worker_consumer(self, transport: driver.Transport) -> AIOKafkaConsumer:
         # Faust reads `read_committed` only when it runs the transactions itself.
@@ -34,6 +36,7 @@ class _Thread(driver.AIOKafkaConsumerThread):
         finally:
             self.consumer.in_transaction = False
         consumer._fetch_max_wait_ms = BROKER_WAIT_MS  # noqa: SLF001 - Faust has no setting for it
+        self.reading = consumer
         return consumer
 
     async def _fetch_records(
@@ -87,9 +90,18 @@ class BatchConsumer(driver.Consumer):
     """
 
     has_let_go = False
+    reader: _Thread | None = None
 
     def _new_consumer_thread(self) -> driver.AIOKafkaConsumerThread:
-        return _Thread(self, loop=self.loop, beacon=self.beacon)
+        self.reader = _Thread(self, loop=self.loop, beacon=self.beacon)
+        return self.reader
+
+    def check_group(self) -> None:
+        """Raise the error that keeps this worker out of the consumer group for good. Faust does not ask for it."""
+        consumer = None if self.reader is None else self.reader.reading
+        coordinator = None if consumer is None else consumer._coordinator  # noqa: SLF001 - `getmany` checks it
+        if coordinator is not None and not self.should_stop:
+            coordinator.check_errors()
 
     async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, ConsumerMessage]]:  # noqa: ASYNC109 - Faust's
         """Yield what was fetched, one message for each partition.

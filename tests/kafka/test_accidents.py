@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from aiokafka import AIOKafkaConsumer
-from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import for_code
 
@@ -354,3 +354,108 @@ async def test_a_group_that_can_not_be_joined_ends_the_worker(kafka_bootstrap: s
         assert "InconsistentGroupProtocolError" in line
     finally:
         await other.stop()
+
+
+# Other accidents
+
+
+async def test_an_input_that_is_compacted_is_refused(kafka_bootstrap: str, namespace: str) -> None:
+    installation = Installation(kafka_bootstrap, namespace, partitions=1)
+    await installation.provision()
+    name = installation.settings.topic(HEARTBEATS.name)
+    await configure(installation, name, cleanup_policy="compact", message_timestamp_type="CreateTime")
+    await refused(installation, EXIT_WRONG_SETTING, f"{name} has cleanup.policy=compact")
+
+
+async def test_records_deleted_before_they_were_read_are_counted(kafka_bootstrap: str, namespace: str) -> None:
+    installation = Installation(kafka_bootstrap, namespace, partitions=1)
+    await worked(installation)
+    await installation.send(stop_command(installation, number) for number in range(10, 15))
+    commands = installation.settings.topic(COMMANDS.name)
+    await delete_records(installation, commands, 6)
+    with Worker(installation, "--without-web") as worker:
+        await until_answered(installation, worker, {"c13", "c14"})
+        assert "user.commands partition 0: the records from offset 3 to 5 were deleted" in worker.tail(200)
+        assert await asyncio.to_thread(worker.stop) == 0
+    assert await count(installation, "lost", COMMANDS.name) == 3
+    assert not {"c10", "c11", "c12"} & await results(installation)
+
+
+async def test_the_first_rows_of_a_changelog_deleted_while_a_worker_runs_end_it(
+    kafka_bootstrap: str, namespace: str
+) -> None:
+    installation = Installation(kafka_bootstrap, namespace, partitions=1)
+    await worked(installation)
+    with Worker(installation, "--without-web") as worker:
+        await asyncio.to_thread(worker.wait_for, "are at work")
+        await delete_records(installation, installation.changelog("answers"), 1)
+        assert await asyncio.to_thread(worker.wait) == EXIT_DAMAGED, worker.tail()
+        last_line(worker, EXIT_DAMAGED, "changelog damaged", "obol-answers-changelog partition 0 begins at 1")
+    await refused(installation, EXIT_DAMAGED, "changelog damaged", "begins at 1")
+
+
+async def test_committed_offsets_that_were_reset_change_nothing(kafka_bootstrap: str, namespace: str) -> None:
+    installation = Installation(kafka_bootstrap, namespace, partitions=1)
+    await worked(installation)
+    commands = TopicPartition(installation.settings.topic(COMMANDS.name), 0)
+    other = AIOKafkaConsumer(
+        bootstrap_servers=kafka_bootstrap, group_id=installation.settings.app_id, enable_auto_commit=False
+    )
+    await other.start()
+    other.assign([commands])
+    await other.commit({commands: 1})
+    await other.stop()
+    await installation.send([stop_command(installation, 10)])
+    with Worker(installation, "--without-web") as worker:
+        await until_answered(installation, worker, {"c10"})
+        assert await asyncio.to_thread(worker.stop) == 0
+    assert len(await installation.read(RESULTS.name)) == 4
+
+
+async def test_another_writer_in_a_changelog_ends_the_worker(kafka_bootstrap: str, namespace: str) -> None:
+    installation = Installation(kafka_bootstrap, namespace, partitions=1)
+    await installation.provision()
+    with Worker(installation, "--without-web") as worker:
+        await asyncio.to_thread(worker.wait_for, "are at work")
+        producer = AIOKafkaProducer(bootstrap_servers=kafka_bootstrap)
+        await producer.start()
+        await producer.send_and_wait(installation.changelog("answers"), b"[]", key=b"acme/x", partition=0)
+        await producer.stop()
+        await installation.send([stop_command(installation, 1)])
+        assert await asyncio.to_thread(worker.wait) == EXIT_RETRY, worker.tail()
+        last_line(worker, EXIT_RETRY, "foreign records", installation.changelog("answers"))
+    assert await results(installation) == set()
+
+
+async def test_an_output_deleted_while_a_worker_runs_is_waited_for(kafka_bootstrap: str, namespace: str) -> None:
+    installation = Installation(kafka_bootstrap, namespace, partitions=1)
+    await installation.provision()
+    with Worker(installation, "--without-web") as worker:
+        await asyncio.to_thread(worker.wait_for, "are at work")
+        await delete(installation, installation.settings.topic(RESULTS.name))
+        await installation.send([stop_command(installation, 1)])
+        await asyncio.to_thread(worker.wait_for, "waiting for the commit of partition 0, for 360 s at most")
+        await installation.provision()
+        await until_answered(installation, worker, {"c1"})
+        assert await asyncio.to_thread(worker.stop) == 0
+
+
+async def test_too_few_replicas_in_sync_are_waited_for(kafka_bootstrap: str, namespace: str) -> None:
+    installation = Installation(kafka_bootstrap, namespace, partitions=1)
+    await installation.provision()
+    name = installation.settings.topic(RESULTS.name)
+    own = {"message_timestamp_type": "CreateTime"}
+    with Worker(installation, "--without-web") as worker:
+        await asyncio.to_thread(worker.wait_for, "are at work")
+        await configure(installation, name, min_insync_replicas="2", **own)
+        await installation.send([stop_command(installation, 1)])
+        await asyncio.to_thread(worker.wait_for, "waiting for the commit of partition 0")
+        await configure(installation, name, min_insync_replicas="1", **own)
+        await until_answered(installation, worker, {"c1"})
+        assert await asyncio.to_thread(worker.stop) == 0
+    assert len(await installation.read(RESULTS.name)) == 1
+
+
+async def delete_records(installation: Installation, name: str, before: int) -> None:
+    async with admin_of(installation) as admin:
+        await admin.delete_records({TopicPartition(name, 0): RecordsToDelete(before_offset=before)})

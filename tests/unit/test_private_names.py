@@ -69,6 +69,14 @@ NAMES = (
     Private(
         "aiokafka",
         "AIOKafkaConsumer",
+        "_coordinator",
+        "streams/engine/transport.py",
+        "reports what keeps a worker out of its group for good",
+        "what AIOKafkaConsumer.getmany calls to check errors",
+    ),
+    Private(
+        "aiokafka",
+        "AIOKafkaConsumer",
         "_fetch_max_wait_ms",
         "streams/engine/transport.py",
         "lets the broker hold a fetch for 50 ms instead of Faust's 1.5 s",

@@ -4,11 +4,13 @@ from typing import Literal
 
 from aiokafka.client import AIOKafkaClient
 from aiokafka.consumer.fetcher import Fetcher
+from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.consumer.subscription_state import SubscriptionState
 from aiokafka.structs import ConsumerRecord, OffsetAndTimestamp, TopicPartition
 
 class AIOKafkaConsumer:
     _client: AIOKafkaClient
+    _coordinator: GroupCoordinator | None
     _fetch_max_wait_ms: int
     _fetcher: Fetcher
     _subscription: SubscriptionState
