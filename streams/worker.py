@@ -105,8 +105,8 @@ class App(faust.App):
                 self.consumer.check_group()
             except Exception as error:  # noqa: BLE001 - whatever it is, the worker is in no group
                 msg = (
-                    f"the consumer group {self.engine.settings.app_id} can't be joined: {error!r}; check the permissions "
-                    "of the worker's user, and that no other program uses the name"
+                    f"the consumer group {self.engine.settings.app_id} can't be joined: {error!r}; check the "
+                    "permissions of the worker's user, and that no other program uses the name"
                 )
                 end_process(Accident.CLUSTER_ERROR, msg)
 

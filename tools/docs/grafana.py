@@ -109,6 +109,21 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                 stacked=True,
             ),
             Panel(
+                title="Credits",
+                queries=((_rate("obol_credited_seconds_total", "meter"), "{{meter}}"),),
+                description="Time credited per second, by meter (B13).",
+                stacked=True,
+            ),
+            Panel(
+                title="Notices",
+                queries=(
+                    (_rate("obol_notices_total", "kind"), "{{kind}}"),
+                    (_rate("obol_old_epoch_updates_total", "type"), "ignored for an old epoch: {{type}}"),
+                ),
+                description="Sent to orgs (N1), and balance updates ignored for an epoch that is over (C3).",
+                unit="ops",
+            ),
+            Panel(
                 title="Windows by condition",
                 queries=((_sum("obol_windows", "condition"), "{{condition}}"),),
                 description="Each unfinished window has one condition.",
@@ -127,6 +142,11 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         (
             Panel(title="Replicas", queries=((_sum("obol_replicas", "status"), "{{status}}"),), stacked=True),
             Panel(title="Instances", queries=((_sum("obol_instances", "state"), "{{state}}"),), stacked=True),
+            Panel(
+                title="Ended, but still sending signs of life",
+                queries=((_sum("obol_zombies", "kind"), "{{kind}}"),),
+                description="They get the order to end again (R6, I4).",
+            ),
             Panel(
                 title="Deployments and orgs",
                 queries=((_sum("obol_deployments", "status"), "{{status}}"), ('sum(obol_orgs{job=~"$job"})', "orgs")),
