@@ -62,6 +62,7 @@ class _Deployment:
             deployment_id=self.name,
             replica_id=replica,
             order=order,
+            attempt=1,
             **job,
         )
 

@@ -3,6 +3,7 @@
 INBOUND = (
     "croesus.accounts",
     "user.commands",
+    "operator.commands",
     "inference.requests",
     "execlet.progress",
     "host.reports",
@@ -13,6 +14,8 @@ INBOUND = (
 
 OUTBOUND = (
     "croesus.usage",
+    "croesus.credits",
+    "org.notices",
     "lifecycle.changes",
     "command.results",
     "execlet.orders",

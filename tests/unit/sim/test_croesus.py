@@ -67,7 +67,7 @@ def test_the_same_event_again_is_dropped() -> None:
     books = croesus()
     assert [books.receive(usage()), books.receive(usage())] == ["booked", "duplicate"]
     assert books.accounts["aurora"].amount == Decimal("7.000000")
-    assert books.verdicts == {"booked": 1, "duplicate": 1, "conflict": 0, "unpriced": 0}
+    assert {name: count for name, count in books.verdicts.items() if count} == {"booked": 1, "duplicate": 1}
     assert books.refusals == []
 
 

@@ -11,7 +11,7 @@ OUT = [*contract.OUTBOUND]
 
 def test_names_and_ranks_are_the_contracts() -> None:
     assert [spec.name for spec in INBOUND] == IN
-    assert [spec.rank for spec in INBOUND] == [0, 1, 2, 3, 4, 5, 6, 7]
+    assert [spec.rank for spec in INBOUND] == [0, 1, 2, 3, 4, 5, 6, 7, 8]
     assert [spec.name for spec in OUTBOUND] == OUT
     assert {spec.rank for spec in OUTBOUND} == {None}
     assert list(TOPICS) == IN + OUT
