@@ -115,11 +115,12 @@ def test_a_deployment_from_create_to_stop(obol: Outside) -> None:
         "org_id": org_id,
         "deployment_id": "d",
         "order": "submit_job",
+        "attempt": 1,
         "model": "llm",
         "gpu_type": "out",
         "gpu_count": 2,
     }
-    abort = {"org_id": org_id, "deployment_id": "d", "order": "abort_job"}
+    abort = {"org_id": org_id, "deployment_id": "d", "order": "abort_job", "attempt": 1}
     orders = obol.out("execlet.orders", org_id)
     assert [(r.timestamp, r.body) for r in orders] == [
         (created, {**submit, "order_id": "d-r1:submit_job", "replica_id": "d-r1"}),
@@ -403,6 +404,8 @@ def test_the_reasons_of_instances(obol: Outside) -> None:
     obol.wait(30 * MINUTE_MS)
     obol.tick()  # an hour and some ms after `dead` entered error
     obol.wait(24 * 60 * MINUTE_MS)
+    obol.tick()  # `auto_destroy_ahead` goes out, and an hour must pass after it
+    obol.wait(60 * MINUTE_MS)
     obol.tick()
     obol.settle()
     head = (None, "creating", "deployed")

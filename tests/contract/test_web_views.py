@@ -129,6 +129,7 @@ def test_deployments_and_replicas(obol: Outside, acme: str) -> None:
         "current_replicas": 1,
         "min_replicas": 2,
         "profile": "dedicated.web.2x",
+        "labels": {},
         "replicas": [
             {"replica_id": "first-r1", "status": "running"},
             {"replica_id": "first-r2", "status": "pulling_docker_image"},
@@ -195,7 +196,7 @@ def test_instances(obol: Outside, acme: str) -> None:
     assert [
         item["instance_id"] for item in shown(obol, f"/orgs/{acme}/instances?include_destroyed=false")["items"]
     ] == visible
-    steady: dict[str, Any] = {"gpus_held": True, "error_code": None, "error_message": None}
+    steady: dict[str, Any] = {"gpus_held": True, "error_code": None, "error_message": None, "labels": {}}
     expected: dict[str, dict[str, Any]] = {
         "z-runs": {
             "state": "running",

@@ -23,7 +23,7 @@ OUTBOUND = (
     "dead.letters",
 )
 
-DEPLOYMENT = {"deployment_id", "status", "current_replicas", "min_replicas", "profile", "replicas"}
+DEPLOYMENT = {"deployment_id", "status", "current_replicas", "min_replicas", "profile", "labels", "replicas"}
 REPLICA = {"replica_id", "deployment_id", "status", "fail_reason", "last_health_check", "windows"}
 INSTANCE = {
     "instance_id",
@@ -34,6 +34,7 @@ INSTANCE = {
     "error_code",
     "error_message",
     "allowed_actions",
+    "labels",
     "windows",
 }
 WINDOW = {
@@ -49,7 +50,9 @@ WINDOW = {
     "pending_ms",
     "forgiven_ms",
     "overbilled_ms",
+    "credited_ms",
+    "credit_pending_ms",
     "held",
 }
-ORG = {"balance", "suspended", "burn_per_hour", "runway_s", "deployments", "replicas", "instances"}
+ORG = {"balance", "epoch", "sequence", "suspended", "burn_per_hour", "runway_s", "deployments", "replicas", "instances"}
 """The fields of the web views' rows; each view has `as_of` besides."""

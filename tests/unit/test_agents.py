@@ -45,7 +45,7 @@ async def test_an_agent_feeds_the_engine_with_each_fetch_in_order(
 
 async def test_an_agent_that_fails_ends_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[str] = []
-    monkeypatch.setattr(worker, "end_process", lambda reason, **_: ended.append(reason))
+    monkeypatch.setattr(worker, "end_with", lambda what, error: ended.append(f"{what}: {error!r}"))
     consumer: Any = worker.WorkerConsumer.__new__(worker.WorkerConsumer)
     monkeypatch.setattr(app, "_consumer", consumer)
     await app._on_agent_error(app.agents["streams.agents.obol_clock"], ValueError("a fault"))

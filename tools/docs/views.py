@@ -216,7 +216,7 @@ class Org(AsOf):
     balance: Money | None = Field(
         description="The last balance from Croesus; null: none received, which counts as 0 (I6)."
     )
-    epoch: Count = Field(description="Of the last balance taken (C3).")
+    epoch: Count | None = Field(description="Of the last balance taken; null before any (C3).")
     sequence: int | None = Field(description="Of the last balance taken; null where it had none (C3).")
     suspended: bool
     burn_per_hour: Money = Field(description="Cost per hour of all that runs (I6).")

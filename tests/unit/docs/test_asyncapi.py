@@ -26,19 +26,22 @@ MESSAGES = {
         "StopInstance",
         "DestroyInstance",
     },
+    "operator.commands": {"CreditWindow"},
     "inference.requests": {"InferenceRequest"},
     "execlet.progress": {"Progress"},
     "host.reports": {"LaunchFailed", "OtherReport"},
     "execlet.heartbeats": {"Heartbeat"},
     "obol.clock": {"Tick"},
     "croesus.usage": {"Usage"},
+    "croesus.credits": {"Credit"},
+    "org.notices": {"Notice"},
     "lifecycle.changes": {"LifecycleChange"},
     "command.results": {"CommandResult"},
     "execlet.orders": {"ExecletOrder"},
     "host.orders": {"HostOrder"},
     "dead.letters": {"DeadLetter"},
 }
-IN = tuple(MESSAGES)[:8]
+IN = tuple(MESSAGES)[:9]
 
 
 def test_the_document_matches_the_official_schema() -> None:
@@ -101,6 +104,11 @@ def test_every_reference_leads_somewhere(name: str) -> None:
 def test_fields_of_a_command() -> None:
     schema = DOCUMENT["components"]["schemas"]["CreateDeployment"]
     assert schema["required"] == ["type", "command_id", "org_id", "deployment_id", "model", "gpu_type", "gpu_count"]
-    assert set(schema["properties"]) - set(schema["required"]) == {"serving", "min_replicas", "idle_timeout_s"}
+    assert set(schema["properties"]) - set(schema["required"]) == {
+        "labels",
+        "serving",
+        "min_replicas",
+        "idle_timeout_s",
+    }
     assert schema["properties"]["gpu_count"]["maximum"] == 16
     assert schema["properties"]["type"]["const"] == "create_deployment"

@@ -69,7 +69,9 @@ def run_roughly(driver: ShardDriver, rng: Random) -> int:
 def test_the_fleet_is_worth_the_trouble() -> None:
     found = undisturbed()
     assert len(found["croesus.usage"]) > 100
-    assert all(found[spec.name] for spec in OUTBOUND if spec.name != "dead.letters")
+    assert all(
+        found[spec.name] for spec in OUTBOUND if spec.name not in {"dead.letters", "croesus.credits", "org.notices"}
+    )
 
 
 @settings(max_examples=25, deadline=None)

@@ -17,13 +17,16 @@ from streams.lifecycle.replica import FailReason, ReplicaStatus
 from streams.rules.rows import (
     ROW_TYPES,
     Answer,
+    DayUsage,
     Deployment,
     Instance,
+    OperatorAnswer,
     OrderCount,
     Org,
     Replica,
     Row,
     Seen,
+    UsedId,
     WindowCount,
     row_key,
 )
@@ -70,7 +73,10 @@ ROWS: tuple[Any, ...] = (
     window("gpu", "i", "i.gpu.w1"),
     window("disk", "i.gpu.w3", "i.gpu.w3.disk.w2", ended_at=T0 + 5, closed_by=Origin("t", 8, T0 + 5), billed_ms=5),
     Answer("o", "c", T0, '{"command_id":"c"}'),
+    OperatorAnswer("o", "c", T0, '{"command_id":"c"}', "d-r1.w1"),
     Seen("o", "execlet.progress", "e", T0),
+    UsedId("o", "deployment", "d", T0),
+    DayUsage("o", "2026-11-29", "instance_gpu_running", "instance.a100.1x", 60_000, 0, "60000000000000000000000"),
 )
 
 

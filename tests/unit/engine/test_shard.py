@@ -244,7 +244,7 @@ def test_a_commit_holds_rows_messages_offsets_and_the_position() -> None:
     commit = driver.shards[0].drain()
     assert commit is not None
     assert commit.offsets == {COMMANDS.name: 1, PROGRESS.name: 1, CLOCK.name: 1}
-    assert set(commit.rows) == {"deployments", "replicas", "windows", "answers", "events", "positions"}
+    assert set(commit.rows) == {"deployments", "replicas", "windows", "day_usage", "answers", "events", "positions"}
     assert [key for key, _ in commit.rows["replicas"]] == [b"o/d-r1"]
     ((key, written),) = commit.rows[TABLE]
     assert key == KEY
