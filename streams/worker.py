@@ -9,6 +9,7 @@ import warnings
 from typing import Any, Final
 
 import faust
+from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 from faust.exceptions import AlreadyConfiguredWarning
 from faust.types.tuples import TP
@@ -18,6 +19,7 @@ from streams.engine.clock import SystemClock
 from streams.engine.engine import Engine
 from streams.engine.fatal import Accident, AccidentError, end_process, end_with, guarded, leave_within
 from streams.engine.kafka import AioKafka, FaustConsumer
+from streams.engine.merge import Damage
 from streams.engine.shard import INPUTS, Commit, Shard
 from streams.engine.table import TABLES
 from streams.engine.transport import BatchConsumer, BatchSchema, BatchTransport, InputTopic
@@ -186,6 +188,14 @@ class WorkerConsumer(BatchConsumer):
         # When the app is stopping, Faust would close its connections here, before the commit of `App.on_stop` is done.
         if not self.app.should_stop:
             await super().on_partitions_revoked(revoked)
+
+    def is_contiguous(self, topic: str) -> bool:
+        """Return whether a topic is an input: they are kept by deletion, changelogs are compacted."""
+        return self.app.engine.is_input(topic)
+
+    def on_damage(self, partition: TopicPartition, damage: Damage | None, generation: int) -> None:
+        """Have the engine wait for what can't be read."""
+        self.app.engine.on_damage((partition.topic, partition.partition), damage, generation)
 
     async def on_task_error(self, exc: BaseException) -> None:
         """End the process after an exception in an agent: Faust would go on without the records of that fetch."""

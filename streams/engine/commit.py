@@ -22,6 +22,7 @@ from aiokafka.errors import (
 from streams.engine import position as positions
 from streams.engine.changelogs import Changelogs, ends_after
 from streams.engine.fatal import Accident, AccidentError, end_process, end_with, guarded
+from streams.engine.headers import Header
 from streams.engine.ports import (
     TRANSACTION_TIMEOUT_MS,
     Admin,
@@ -60,7 +61,7 @@ REFUSALS: Final[dict[type[KafkaError], str]] = {
 """Errors of a topic that refuses records for as long as it is set up as it is, with the fix."""
 
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-_NO_HEADERS: Final[list[tuple[str, bytes]]] = []
+_NO_HEADERS: Final[list[Header]] = []
 
 log = logging.getLogger(__name__)
 
@@ -193,7 +194,7 @@ class Commits:
             await self._block(lane, commit, committed, str(error))
             return None
         if lane.refused is not None:
-            lane.refused = lane.shard.blocked = None
+            lane.refused = lane.shard.refusal = None
             log.info("partition %d is committed again", commit.partition)
         return ends
 
@@ -215,7 +216,7 @@ class Commits:
                 "partition %d can't be committed: %s; it waits, and the others go on; trying again every %g s",
                 *(partition, why, BLOCKED_RETRY_S),
             )
-        lane.refused, lane.shard.blocked = commit, why
+        lane.refused, lane.shard.refusal = commit, why
 
     async def _expect_ends(self, commit: Commit) -> None:
         """Correct where the changelogs end after `commit`: what was aborted takes offsets, too. Raises `KafkaError`."""
@@ -349,7 +350,7 @@ class _Writer:
         self._batch = producer.create_batch()
         self._sent: list[tuple[Awaitable[Delivery], int]] = []
 
-    async def write(self, records: Iterable[tuple[bytes | None, bytes | None, int, list[tuple[str, bytes]]]]) -> None:
+    async def write(self, records: Iterable[tuple[bytes | None, bytes | None, int, list[Header]]]) -> None:
         """Add records, given as key, value, timestamp and headers. Each full batch is sent."""
         append = self._batch.append
         for key, value, timestamp, headers in records:

@@ -12,8 +12,9 @@ from streams.engine.cluster import ClusterWatch, installation, live_settings
 from streams.engine.commit import COMMIT_DEADLINE_S, Commits, Committer
 from streams.engine.fatal import guarded
 from streams.engine.intake import Intake
+from streams.engine.merge import Damage
 from streams.engine.partitions import Partitions
-from streams.engine.ports import Clock, Consumer, Kafka
+from streams.engine.ports import Clock, Consumer, Kafka, TopicPartition
 from streams.engine.position import Position
 from streams.engine.prices import PriceReader
 from streams.engine.scheduling import EndOffsets, Scheduler
@@ -73,7 +74,7 @@ class Engine:
         self.inputs = inputs = {settings.topic(topic): topic for topic in INPUTS}
         prices = settings.topic(PRICES.name)
         self._admin = kafka.admin(f"{settings.app_id}-ends")
-        self._prices = PriceReader(kafka.reader((prices, 0)), clock, settings.currency)
+        self._prices = PriceReader(kafka.reader((prices, 0)), clock, settings.currency, prices)
         self._changelogs = Changelogs(settings.app_id, TABLES)
         self._waits = Waits(clock, lambda: self._watch.is_answering)
         self._joining: Wait | None = None
@@ -275,6 +276,15 @@ class Engine:
             # Restored rows stay; the collector need not go through them again.
             gc.freeze()
             gc.enable()
+
+    def is_input(self, topic: str) -> bool:
+        """Return whether the shards apply the records of a topic, given by its full name."""
+        return topic in self.inputs
+
+    def on_damage(self, partition: TopicPartition, damage: Damage | None, generation: int) -> None:
+        """Wait for a partition that can't be read, until it can: then, `damage` is None."""
+        if generation == self._partitions.generation:
+            (self._intake if self.is_input(partition[0]) else self._partitions).on_damage(partition, damage)
 
     def feed(self, message: Any) -> None:
         """Queue what was read of an input. Raises `AccidentError` where records are missing for good."""

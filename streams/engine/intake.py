@@ -2,11 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from streams.engine.fatal import Accident, AccidentError, guarded
-from streams.engine.merge import LostRecordsError
+from streams.engine.merge import Damage, LostRecordsError
 from streams.engine.partitions import Partitions
 from streams.engine.ports import Consumer, Fetch, TopicPartition
 from streams.engine.prices import PriceReader
@@ -54,6 +54,7 @@ class Intake:
         for partition in working:
             merge = self._partitions.shards[partition].merge
             merge.reach(PRICES.name, self._prices.position)
+            merge.block(PRICES.name, self._prices.damage)
             positions |= {(name, partition): merge.fetched(topic) for name, topic in self._inputs.items()}
         # Faust seeks only where an offset is committed; elsewhere it would skip what it read before the rebalance.
         if positions:
@@ -114,10 +115,35 @@ class Intake:
         finally:
             del self._seeking[partition]
 
+    def on_damage(self, partition: TopicPartition, damage: Damage | None) -> None:
+        """Have a shard apply nothing that may come after what can't be read of an input, until it can be read."""
+        shard = self._partitions.shards.get(partition[1])
+        if shard is not None and shard.phase is Phase.WORKING:
+            self._block([shard], self._inputs[partition[0]], partition, damage)
+
+    def _block(self, shards: Collection[Shard], topic: str, partition: TopicPartition, damage: Damage | None) -> None:
+        before = {shard.merge.damage(topic) for shard in shards}
+        for shard in shards:
+            shard.merge.block(topic, damage)
+        if damage is None and before != {None}:
+            log.warning("%s partition %d can be read again", *partition)
+        elif damage is not None and before != {damage}:
+            log.error(
+                "%s partition %d can't be read at offset %d: %s; partition %s of Obol waits, the others go on; "
+                "restore that replica, or elect another as leader; where no replica has it, delete the records "
+                "before the next readable offset (kafka-delete-records), which loses them",
+                *(*partition, damage.offset, damage.reason, ", ".join(str(shard.partition) for shard in shards)),
+            )
+        self._work.set()
+
     async def follow_prices(self) -> None:
         """Read prices for ever. Raises `KafkaError`."""
         while True:
+            damage = self._prices.damage
             if await self._prices.read():
                 for shard in self._partitions.shards.values():
                     shard.merge.reach(PRICES.name, self._prices.position)
                 self._work.set()
+            if damage != self._prices.damage:
+                shards = self._partitions.shards.values()
+                self._block(shards, PRICES.name, (self._prices.topic, 0), self._prices.damage)

@@ -22,7 +22,8 @@ from faust.types.tuples import TP
 
 from streams.engine import ports
 from streams.engine.fatal import Accident, AccidentError
-from streams.engine.merge import Record
+from streams.engine.fetcher import BoundedFetcher
+from streams.engine.merge import Damage, Record
 from streams.engine.metadata import MetadataRequest, topic_id
 from streams.engine.ports import (
     TRANSACTION_TIMEOUT_MS,
@@ -223,11 +224,19 @@ class AioKafkaReader(_Client[AIOKafkaConsumer], ports.Reader):
             fetch_max_wait_ms=READ_WAIT_MS,
         )
         self._partition = TopicPartition(*partition)
+        self.damage: Damage | None = None
 
     async def start(self) -> None:
         await super().start()
+        self._fetcher.is_contiguous = lambda _: True
         self._client.assign([self._partition])
         await self._client.seek_to_beginning(self._partition)
+
+    @property
+    def _fetcher(self) -> BoundedFetcher:
+        fetcher = self._client._fetcher  # noqa: SLF001 - it knows what can't be read
+        assert isinstance(fetcher, BoundedFetcher)
+        return fetcher
 
     async def last_stable_offset(self) -> int:
         ends: dict[TopicPartition, int] = await self._client.end_offsets([self._partition])
@@ -235,6 +244,7 @@ class AioKafkaReader(_Client[AIOKafkaConsumer], ports.Reader):
 
     async def read(self) -> tuple[Sequence[Record], int]:
         found = await self._client.getmany(self._partition, timeout_ms=READ_WAIT_MS)
+        self.damage = self._fetcher.take_changes().get(self._partition, self.damage)
         return found.get(self._partition, ()), await self._client.position(self._partition)
 
 

@@ -1,15 +1,21 @@
 """The order in which one partition's records are applied, across its topics (contract, "In").
 
 The record applied next has the smallest (timestamp, rank) among the heads of the topics' queues; within a topic the
-offset decides. An empty queue has no head, so before a record is applied its topic must be known to have been read to
+offset decides. A record whose timestamp is out of range is applied as soon as it is a head, and moves no time.
+
+An empty queue has no head, so before a record is applied its topic must be known to have been read to
 its end: the end offsets are asked for after the record was read, and everything before them is waited for.
 """
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, Protocol
+from itertools import groupby
+from typing import Any, Final, Literal, NamedTuple, Protocol
+
+from schemas.times import is_time
+from streams.engine.headers import Header
 
 NEVER: Final = -1
 """A timestamp before all others."""
@@ -39,20 +45,53 @@ class Record(Protocol):
         """Its value."""
 
     @property
-    def headers(self) -> Sequence[tuple[str, bytes]]:
+    def headers(self) -> Sequence[Header]:
         """Its headers."""
 
 
+class Unreadable(NamedTuple):
+    """A record whose value could not be read, as it was read: `reason` is its dead letter's. `truncated`: key or value.
+
+    `topic` is the full name.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    reason: Literal["too_large", "undecodable"]
+    error: str
+    truncated: bool = False
+    headers: tuple[Header, ...] = ()
+
+
+class Damage(NamedTuple):
+    """What is at `offset` of a log can't be read: its bytes are not those that were written, or the broker refuses.
+
+    `may_pass`: nothing is known to be wrong with the log itself.
+    """
+
+    offset: int
+    reason: str
+    may_pass: bool = False
+
+
 class Batch:
-    """Consecutive records of one topic. `items` are their decoded values; None until they are decoded."""
+    """Consecutive records of one topic. `items` are their decoded values; None until they are decoded.
 
-    __slots__ = ("asked", "at", "is_rising", "items", "plain", "records", "size_bytes", "times")
+    `has_time`: whether their timestamps are in range: all are, or none is.
+    """
 
-    def __init__(self, records: Sequence[Record], asked: int) -> None:
+    __slots__ = ("asked", "at", "has_time", "is_rising", "items", "plain", "records", "size_bytes", "times")
+
+    def __init__(self, records: Sequence[Record], asked: int, *, has_time: bool = True) -> None:
         self.records = records
         self.times = [record.timestamp for record in records]
+        self.has_time = has_time
         self.is_rising = all(a <= b for a, b in zip(self.times, self.times[1:], strict=False))
-        self.size_bytes = sum(len(record.value or b"") for record in records)
+        self.size_bytes = sum(len(record.value or b"") + len(record.key or b"") for record in records)
         self.asked = asked
         self.at = 0
         self.items: list[Any] | None = None
@@ -62,6 +101,16 @@ class Batch:
     def left(self) -> int:
         """How many records are not yet applied."""
         return len(self.records) - self.at
+
+
+def _batches(records: Sequence[Record], asked: int) -> Iterator[Batch]:
+    """Split records where timestamps begin or cease to be in range."""
+    if all(is_time(record.timestamp) for record in records):
+        if records:
+            yield Batch(records, asked)
+        return
+    for has_time, group in groupby(records, key=lambda record: is_time(record.timestamp)):
+        yield Batch(list(group), asked, has_time=has_time)
 
 
 class Run(NamedTuple):
@@ -84,6 +133,7 @@ class Queue:
     `fetched`: the offset after the last one that was read. `end`: the greatest end offset known. `applied_to`: the
     offset after the last record applied. `time`: the greatest timestamp applied, in ms. `max_run`: how many records a
     run may have. `stalled_since_s`: since when records before `end` are waited for; None before, and when some arrive.
+    `damage`: why no more can be read.
     """
 
     topic: str
@@ -94,6 +144,7 @@ class Queue:
     applied_to: int = 0
     time: int = NEVER
     stalled_since_s: float | None = None
+    damage: Damage | None = None
     size: int = 0
     size_bytes: int = 0
     batches: deque[Batch] = field(default_factory=deque)
@@ -111,7 +162,7 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What a merge waits for: records of `topic`, until `until_s` at the latest; where `topic` is None, end offsets."""
+    """What a merge waits for: records of `topic`, until `until_s` where that is given; without `topic`, end offsets."""
 
     topic: str | None = None
     until_s: float | None = None
@@ -153,6 +204,7 @@ class Merge:
             queue.fetched = queue.end = queue.applied_to = positions.get(queue.topic, 0)
             queue.time = times.get(queue.topic, NEVER)
             queue.stalled_since_s = None
+            queue.damage = None
 
     def feed(self, topic: str, records: Sequence[Record], start: int, end: int, asked: int) -> None:
         """Queue the records read of `topic` in the offsets [start, end); control markers leave gaps in these.
@@ -171,11 +223,23 @@ class Merge:
             records = [record for record in records if record.offset >= queue.fetched]
         queue.fetched = end
         queue.stalled_since_s = None
-        if records:
-            batch = Batch(records, asked)
+        for batch in _batches(records, asked):
             queue.batches.append(batch)
-            queue.size += len(records)
+            queue.size += len(batch.records)
             queue.size_bytes += batch.size_bytes
+
+    def block(self, topic: str, damage: Damage | None) -> None:
+        """Note that a topic can't be read on, or with None that it can: its next record is waited for without end."""
+        self.queues[topic].damage = damage
+
+    def damage(self, topic: str) -> Damage | None:
+        """Return why a topic can't be read on; None where it can."""
+        return self.queues[topic].damage
+
+    @property
+    def blocked(self) -> tuple[str, Damage] | None:
+        """The first topic that can't be read on, and why; None where there is none."""
+        return next(((queue.topic, queue.damage) for queue in self._in_order if queue.damage is not None), None)
 
     def know_ends(self, ends: dict[str, int], asked: int) -> None:
         """Take the end offset of each topic: the answer to request number `asked`."""
@@ -204,6 +268,8 @@ class Merge:
             if not queue.batches:
                 continue
             batch = queue.batches[0]
+            if not batch.has_time:
+                return self._take(queue, batch, batch.at, min(len(batch.records), batch.at + queue.max_run))
             time = batch.times[batch.at]
             if head is None:
                 head, head_time = queue, time
@@ -228,6 +294,9 @@ class Merge:
         for queue in self._in_order:
             if queue.batches:
                 continue
+            if queue.damage is not None:
+                self.wait = Wait(queue.topic)
+                return True
             if batch.asked >= self._answered:
                 self.wait = _FOR_END_OFFSETS
                 return True
@@ -253,7 +322,7 @@ class Merge:
         return stop
 
     def _take(self, queue: Queue, batch: Batch, start: int, end: int) -> Run:
-        late = self._count_late(queue, batch, start, end)
+        late = self._count_late(queue, batch, start, end) if batch.has_time else 0
         batch.at = end
         queue.size -= end - start
         if end == len(batch.records):
@@ -302,7 +371,8 @@ class Merge:
     @property
     def newest(self) -> int | None:
         """The greatest timestamp among the last queued records of the topics, in ms; None when nothing is queued."""
-        return max((queue.batches[-1].times[-1] for queue in self._in_order if queue.batches), default=None)
+        last = (queue.batches[-1] for queue in self._in_order if queue.batches)
+        return max((batch.times[-1] for batch in last if batch.has_time), default=None)
 
     @property
     def as_of(self) -> int:

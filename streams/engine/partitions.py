@@ -8,6 +8,7 @@ from typing import Final
 from streams.engine.changelogs import Changelogs
 from streams.engine.commit import Commits
 from streams.engine.fatal import Accident, AccidentError, end_process, end_with
+from streams.engine.merge import Damage, Unreadable
 from streams.engine.ports import Admin, Clock, Fetch, TopicPartition
 from streams.engine.shard import Phase, Shard
 from streams.engine.waits import Waits
@@ -71,8 +72,8 @@ class Partitions:
         """
         assigned = sorted(set(partitions))
         # One whose commit was refused is restored, as its rows are not those of the changelogs.
-        blocked = {partition for partition, shard in self.shards.items() if shard.blocked is not None}
-        for partition in (self.shards.keys() - set(assigned)) | blocked:
+        refused = {partition for partition, shard in self.shards.items() if shard.refusal is not None}
+        for partition in (self.shards.keys() - set(assigned)) | refused:
             await self._commits.drop(partition)
             self._changelogs.drop(partition)
             del self.shards[partition]
@@ -102,6 +103,9 @@ class Partitions:
         table = self._changelogs.table(changelog[0])
         try:
             for record in fetch.records:
+                if isinstance(record, Unreadable):
+                    msg = f"{_named(changelog)} can't be restored: offset {record.offset}: {record.error}"
+                    raise AccidentError(Accident.UNREADABLE_ROW, msg)  # noqa: TRY301 - ends the process below
                 if record.offset > known:
                     shard.restore(table, record.key or b"", record.value)
         except AccidentError as error:
@@ -109,6 +113,15 @@ class Partitions:
         except Exception as error:  # noqa: BLE001 - Faust would log it, and go on without the rows
             end_process(Accident.UNREADABLE_ROW, f"{_named(changelog)} can't be restored: {error!r}", error)
         self._changelogs.advance(changelog, fetch.end - 1)
+
+    def on_damage(self, changelog: TopicPartition, damage: Damage | None) -> None:
+        """End the process where a changelog whose rows are needed is damaged; what may pass is waited for."""
+        shard = self.shards.get(changelog[1])
+        if damage is not None and shard is not None and shard.phase is Phase.RESTORING:
+            where = f"{_named(changelog)} can't be read at offset {damage.offset}: {damage.reason}"
+            if not damage.may_pass:
+                end_process(Accident.CHANGELOG_DAMAGED, f"{where}; restore that replica, or elect another as leader")
+            log.warning("%s; waiting", where)
 
     async def activate(self, generation: int) -> bool:
         """Have restored partitions work; returns whether they do.

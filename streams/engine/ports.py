@@ -8,7 +8,8 @@ import asyncio
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from streams.engine.merge import Record
+from streams.engine.headers import Header
+from streams.engine.merge import Damage, Record
 
 TopicPartition = tuple[str, int]
 """A topic's full name, and a partition."""
@@ -60,7 +61,12 @@ class Consumer(Protocol):
 
 
 class Reader(Protocol):
-    """A consumer in no group that reads one partition from its beginning: committed records only."""
+    """A consumer in no group that reads one partition from its beginning: committed records only.
+
+    `damage`: why the partition can't be read on, for now.
+    """
+
+    damage: Damage | None
 
     async def start(self) -> None:
         """Connect. Raises `KafkaError`."""
@@ -91,9 +97,7 @@ class Producer(Protocol):
 class ProduceBatch(Protocol):
     """Records that go to one partition in one request."""
 
-    def append(
-        self, *, timestamp: int, key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes]]
-    ) -> object | None:
+    def append(self, *, timestamp: int, key: bytes | None, value: bytes | None, headers: list[Header]) -> object | None:
         """Add a record; returns None, and adds nothing, where the batch is full. The first record always fits."""
 
     def record_count(self) -> int:

@@ -7,8 +7,9 @@ from typing import Final
 from schemas.prices import PriceRemoved
 from schemas.times import is_time
 from streams.billing.prices import PriceRecord, Prices
-from streams.engine.merge import Record
+from streams.engine.merge import Damage, Record, Unreadable
 from streams.engine.ports import Clock, Reader
+from topics.catalogue import PRICES
 from topics.codec import Rejected, decode_prices
 
 _PROGRESS_S: Final = 1.0
@@ -20,10 +21,11 @@ class PriceReader:
     """Keeps `prices` up to date.
 
     `position`: the offset up to which the topic was read. `as_of`: the greatest timestamp read, in ms; None before
-    any. `refused`: how many bad records were ignored.
+    any. `refused`: how many bad records were ignored. `topic`: the full name.
     """
 
-    def __init__(self, reader: Reader, clock: Clock, currency: str) -> None:
+    def __init__(self, reader: Reader, clock: Clock, currency: str, topic: str = PRICES.name) -> None:
+        self.topic = topic
         self.prices = Prices()
         self.position = 0
         self.as_of: int | None = None
@@ -44,6 +46,11 @@ class PriceReader:
                 logged_s += _PROGRESS_S
         log.info("prices of %d profiles are known", len(self.prices.history))
 
+    @property
+    def damage(self) -> Damage | None:
+        """Why no more can be read, for now."""
+        return self._reader.damage
+
     async def read(self) -> bool:
         """Read what is new; returns whether the position has moved. Raises `KafkaError`."""
         records, position = await self._reader.read()
@@ -54,6 +61,9 @@ class PriceReader:
     def _learn(self, records: Sequence[Record]) -> None:
         decoded = decode_prices([(record.key, record.value) for record in records], self._currency)
         for record, price in zip(records, decoded, strict=True):
+            if isinstance(record, Unreadable):
+                self._refuse(record, record.error, record.reason)
+                continue
             if not is_time(record.timestamp):
                 self._refuse(
                     record, f"its timestamp, {record.timestamp} ms, is outside the years 1970 to 9999", "invalid"

@@ -21,7 +21,8 @@ from streams.engine import position as positions
 from streams.engine.changelogs import ends_after
 from streams.engine.check import ENABLED, RowCheck
 from streams.engine.fatal import Accident, AccidentError
-from streams.engine.merge import Batch, Merge, Record, Run
+from streams.engine.headers import REROUTED, Header, kept
+from streams.engine.merge import Batch, Merge, Record, Run, Unreadable
 from streams.engine.position import Position, decode_position, encode_position
 from streams.engine.rowcodec import TYPES, RowReader, encode_row
 from streams.limits import DAY_MS
@@ -35,13 +36,10 @@ from topics.catalogue import CLOCK, DEAD_LETTERS, HEARTBEATS, INBOUND, PRICES, T
 from topics.codec import Rejected, decode_batch, encode
 from topics.partitioner import partition_of
 
-__all__ = ["INPUTS", "REROUTED", "Commit", "Outgoing", "Phase", "Shard", "ShardError"]
+__all__ = ["INPUTS", "Commit", "Outgoing", "Phase", "Shard", "ShardError"]
 
 INPUTS: Final = tuple(spec.name for spec in INBOUND if spec is not PRICES)
 """The topics whose records a shard applies, in order of rank."""
-
-REROUTED: Final = "obol-rerouted"
-"""The header of a record that was published again, to the partition of its org."""
 
 MAX_RUN_RECORDS: Final = 1_000
 """A run is applied in one go, so this is also how closely a commit can follow."""
@@ -52,8 +50,8 @@ MAX_UNCOMMITTED: Final = 50_000
 MAX_UNCOMMITTED_BYTES: Final = 32 * 1024 * 1024
 """Of dead letters and of records on their way to another partition: those may be large."""
 
-MAX_REROUTED_BYTES: Final = 512 * 1024
-"""Of key and headers: a misplaced record with more could not be published again, so it is dead: `too_large`."""
+MAX_REROUTED_KEY_BYTES: Final = 512 * 1024
+"""A misplaced record whose key has more might be too large to be published again, so it is dead: `too_large`."""
 
 ROWS_AT_A_STRETCH: Final = 1_000
 """So many restored rows are read before others get a turn: a few milliseconds."""
@@ -83,7 +81,7 @@ class Outgoing(NamedTuple):
     key: bytes | None
     value: bytes | None
     timestamp: int
-    headers: tuple[tuple[str, bytes], ...] = ()
+    headers: tuple[Header, ...] = ()
 
 
 @dataclass(slots=True)
@@ -121,7 +119,7 @@ class Shard:
     """One partition: its rows, its place in its inputs, and what waits to be committed.
 
     `partitions` is how many the installation has; `stall_timeout_s` as in `Merge`; the retentions as in `RowStore`.
-    `stamp` adds to a position what its worker knows, before each commit. `blocked`: why its commits wait; None: they
+    `stamp` adds to a position what its worker knows, before each commit. `refusal`: why its commits wait; None: they
     do not. `restored_rows` of `restore_total` (None: not yet known) changelog records were read back, and
     `unpacked_rows` rows made of them. `counters`: the position's counts as of the last commit, by kind and detail.
     """
@@ -151,7 +149,7 @@ class Shard:
         self.position = Position()
         self.phase = Phase.RESTORING
         self.stamp: Callable[[Position], None] = lambda _: None
-        self.blocked: str | None = None
+        self.refusal: str | None = None
         self.restored_rows = 0
         self.unpacked_rows = 0
         self.restore_total: int | None = None
@@ -173,7 +171,7 @@ class Shard:
         if self._check is not None and table != positions.TABLE:
             self._check.restored(table, key, value)
         if table == positions.TABLE:
-            self.position = Position() if value is None else decode_position(value)
+            self.position = Position() if value is None else _in_range(decode_position(value))
         elif value is None:
             self._packed[table].pop(key, None)
             self.store.restore_removed(table, *self._reader.split(key))
@@ -257,6 +255,15 @@ class Shard:
         return self.phase is not Phase.RESTORING
 
     @property
+    def blocked(self) -> str | None:
+        """Why nothing more is applied or committed, although there is more; else None."""
+        if self.refusal is not None or self.merge.blocked is None:
+            return self.refusal
+        topic, damage = self.merge.blocked
+        where = f"{topic} partition {0 if topic == PRICES.name else self.partition}"
+        return f"{where} can't be read at offset {damage.offset}: {damage.reason}"
+
+    @property
     def lag_records(self) -> int | None:
         """How many offsets of its inputs are known and not yet applied; None while restoring."""
         return self.merge.lag_records if self.ready else None
@@ -316,8 +323,9 @@ class Shard:
         if topic == CLOCK.name and _is_void_tick(batch, run.start):
             # It moves no time (contract, `obol.clock`).
             self.merge.queues[topic].time = position.times.get(topic, NEVER)
-        position.times[topic] = self.merge.queues[topic].time
-        position.as_of = self.merge.as_of
+        if batch.has_time:
+            position.times[topic] = self.merge.queues[topic].time
+            position.as_of = self.merge.as_of
         position.latest_tick = self.store.latest_tick
         count = run.end - run.start
         not_applied = self._passed_over() - passed_over + self._set_aside() - dead_and_rerouted
@@ -333,13 +341,16 @@ class Shard:
 
     def _decode(self, topic: str, batch: Batch) -> None:
         batch.items = decode_batch(TOPICS[topic], [record.value for record in batch.records])
+        for at, record in enumerate(batch.records):
+            if isinstance(record, Unreadable):
+                batch.items[at] = Rejected(reason=record.reason, error=record.error)
         if topic == HEARTBEATS.name:
             orgs = self.store.orgs
-            batch.plain = all(
+            batch.plain = batch.has_time and all(
                 type(item) is Heartbeat
                 and (item.org_id in orgs or partition_of(item.org_id, self.partitions) == self.partition)
                 for item in batch.items
-            ) and all(map(is_time, batch.times))
+            )
 
     def _apply_heartbeats(self, batch: Batch, start: int, end: int) -> None:
         topic = HEARTBEATS.name
@@ -359,15 +370,15 @@ class Shard:
     def _apply_one(self, topic: str, batch: Batch, at: int) -> None:
         record, item = batch.records[at], (batch.items or [])[at]
         org_id = None if topic == CLOCK.name else item.org_id
+        if not batch.has_time and not (isinstance(item, Rejected) and item.reason != "invalid"):
+            words = f"the record's timestamp, {record.timestamp} ms, is outside the years 1970 to 9999"
+            self._bury(topic, record, "invalid", words)
+            return
         if org_id is not None and (home := partition_of(org_id, self.partitions)) != self.partition:
             self._reroute(topic, record, home)
             return
         if isinstance(item, Rejected) and (item.reason != "invalid" or item.command_id is None):
             self._bury(topic, record, item.reason, item.error)
-            return
-        if not is_time(record.timestamp):
-            words = f"the record's timestamp, {record.timestamp} ms, is outside the years 1970 to 9999"
-            self._bury(topic, record, "invalid", words)
             return
         origin = Origin(topic, record.offset, record.timestamp)
         try:
@@ -388,13 +399,12 @@ class Shard:
 
     def _reroute(self, topic: str, record: Record, home: int) -> None:
         """Publish a misplaced record again, in its org's partition (contract, "Conventions")."""
-        headers = tuple(header for header in record.headers if header[0] != REROUTED)
-        headers += ((REROUTED, f"{self.partition}:{record.offset}".encode()),)
-        size_bytes = len(record.key or b"") + sum(len(name) + len(value or b"") for name, value in headers)
-        if size_bytes > MAX_REROUTED_BYTES:
-            words = f"it belongs in partition {home}, but its key and headers have {size_bytes} bytes"
-            self._bury(topic, record, "too_large", words)
+        if len(record.key or b"") > MAX_REROUTED_KEY_BYTES:
+            words = f"it belongs in partition {home}, but its key has {len(record.key or b'')} bytes"
+            self._bury(topic, record, "too_large", f"{words}, over {MAX_REROUTED_KEY_BYTES}")
             return
+        headers = tuple(header for header in kept(record.headers) if header[0] != REROUTED)
+        headers += ((REROUTED, f"{self.partition}:{record.offset}".encode()),)
         self._send_out(Outgoing(topic, home, record.key, record.value, record.timestamp, headers))
         self.position.add("rerouted", topic)
 
@@ -410,9 +420,8 @@ class Shard:
             timestamp=record.timestamp,
             key_base64=key,
             value_base64=value,
-            truncated=key_cut or value_cut,
+            truncated=key_cut or value_cut or (isinstance(record, Unreadable) and record.truncated),
         )
-        # A time that is no time can't be told as one.
         timestamp = record.timestamp if is_time(record.timestamp) else max(0, self.position.as_of)
         self._send_out(Outgoing(DEAD_LETTERS.name, self.partition, None, encode(letter), timestamp))
         self.position.add("dead", reason)
@@ -488,6 +497,14 @@ class Shard:
 def _is_void_tick(batch: Batch, at: int) -> bool:
     item = (batch.items or [])[at]
     return isinstance(item, Tick) and is_void(item, batch.times[at])
+
+
+def _in_range(position: Position) -> Position:
+    """Leave out times that an earlier version took from records whose timestamps were out of range."""
+    if not is_time(position.as_of):
+        position.times = {topic: time for topic, time in position.times.items() if is_time(time)}
+        position.as_of = max(position.times.values(), default=NEVER)
+    return position
 
 
 def _nothing_packed() -> dict[str, dict[bytes, bytes]]:

@@ -14,6 +14,8 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from faust.transport.drivers import aiokafka as driver
 from faust.types.tuples import TP, ConsumerMessage
 
+from streams.engine.fetcher import BoundedFetcher
+from streams.engine.merge import Damage
 from streams.engine.ports import Fetch
 
 FETCH_WAIT_S: Final = 0.1
@@ -27,6 +29,8 @@ class _Thread(driver.AIOKafkaConsumerThread):
     """The consumer's thread. It reads committed records, and adds positions to them. `reading`: with this consumer."""
 
     reading: AIOKafkaConsumer | None = None
+
+    consumer: "BatchConsumer"
 
     def _create_worker_consumer(self, transport: driver.Transport) -> AIOKafkaConsumer:
         # Faust reads `read_committed` only when it runs the transactions itself.
@@ -47,6 +51,9 @@ class _Thread(driver.AIOKafkaConsumerThread):
         max_records: int | None = None,
     ) -> Mapping[tuple[str, int], Fetch]:
         subscription = consumer._subscription  # noqa: SLF001 - it has the positions, too
+        fetcher = consumer._fetcher  # noqa: SLF001 - it is ours
+        assert isinstance(fetcher, BoundedFetcher)
+        fetcher.is_contiguous = self.consumer.is_contiguous
         ends_s = time.monotonic() + (timeout or 0)
         while True:
             while subscription.reassignment_in_progress:
@@ -62,10 +69,15 @@ class _Thread(driver.AIOKafkaConsumerThread):
                 for tp, end in _positions(consumer).items()
                 if tp in records or before.get(tp, end) < end
             }
+            for tp, damage in fetcher.take_changes().items():
+                self.consumer.loop.call_soon_threadsafe(self.consumer.on_damage, tp, damage, generation)
             left_s = ends_s - time.monotonic()
             if fetches or left_s <= 0 or not self.consumer.flow_active:
                 return fetches
-            waiter = consumer._fetcher._create_fetch_waiter()  # noqa: SLF001 - done at any response, markers too
+            if fetcher.has_unread(active_partitions):
+                await asyncio.sleep(0)
+                continue
+            waiter = fetcher._create_fetch_waiter()  # noqa: SLF001 - done at any response, markers too
             done, _ = await asyncio.wait([waiter], timeout=left_s)
             if not done:
                 waiter.cancel()
@@ -91,6 +103,14 @@ class BatchConsumer(driver.Consumer):
 
     has_let_go = False
     reader: _Thread | None = None
+
+    def is_contiguous(self, topic: str) -> bool:
+        """Return whether a topic is not compacted, so that no offset of it may be missing."""
+        raise NotImplementedError
+
+    def on_damage(self, partition: TopicPartition, damage: Damage | None, generation: int) -> None:
+        """Take notice that a partition can't be read on or, with None, that it can be read again."""
+        raise NotImplementedError
 
     def _new_consumer_thread(self) -> driver.AIOKafkaConsumerThread:
         self.reader = _Thread(self, loop=self.loop, beacon=self.beacon)

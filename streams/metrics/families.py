@@ -59,9 +59,9 @@ RESTORED_RECORDS: Final = Family(
 )
 RESTORE_RECORDS: Final = Family("obol_restore_records", "Changelog records to restore in total.")
 READY: Final = Family("obol_partition_ready", "1 if the partition is restored, else 0.")
-
 BLOCKED: Final = Family(
-    "obol_partition_blocked", "1 if a topic refuses the partition's commits, else 0: not 0 is an alarm."
+    "obol_partition_blocked",
+    "1 if a record of the partition's inputs can't be read, or a topic refuses its commits, else 0: not 0 is an alarm.",
 )
 
 WINDOWS: Final = Family(

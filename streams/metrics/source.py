@@ -49,7 +49,7 @@ class Shard(Protocol):
 
     @property
     def blocked(self) -> str | None:
-        """Why its commits wait; None: they do not."""
+        """Why it applies or commits nothing more, although there is more; else None."""
 
 
 class Source(Protocol):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from schemas.base import Wire
 from streams.billing.prices import PriceRecord, Prices
+from streams.engine.headers import Header
 from streams.engine.position import Position
 from streams.engine.rowcodec import RowReader
 from streams.engine.shard import INPUTS, MAX_RUN_RECORDS, Commit, Outgoing, Shard
@@ -36,7 +37,7 @@ class LogRecord(NamedTuple):
     timestamp: int
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes], ...] = ()
+    headers: tuple[Header, ...] = ()
 
     @property
     def json(self) -> Any:
@@ -123,7 +124,7 @@ class ShardDriver:
         at_ms: int,
         key: str | bytes | None = None,
         partition: int | None = None,
-        headers: tuple[tuple[str, bytes], ...] = (),
+        headers: tuple[Header, ...] = (),
     ) -> LogRecord:
         """Write a record of an inbound topic, by default to the partition of the `org_id` in it."""
         content = value if isinstance(value, bytes) or value is None else _written(value)

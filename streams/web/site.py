@@ -466,15 +466,14 @@ class Site(BaseSite):
 
     async def health(self, _: web.Request) -> ViewResponse | web.Response:
         """`/health`: the process runs, and its event loop responds. `problems`: what an operator should look at."""
-        blocked = [f"partition {shard.partition}: {shard.blocked}" for shard in self.source.shards() if shard.blocked]
-        problems = [*self.source.disagreements, *blocked]
+        problems = [*self.source.disagreements, *_blocked(self.source.shards())]
         return ViewResponse("plain.html", {"status": "ok", "problems": problems, "as_of": own_as_of(self.source)})
 
     async def ready(self, _: web.Request) -> ViewResponse | web.Response:
-        """`/ready`: every assigned partition, if any, has its rows."""
+        """`/ready`: every assigned partition, if any, has its rows and is not blocked."""
         shards = self.source.shards()
         value: Json = {
-            "ready": self.source.is_assigned and all(shard.ready for shard in shards),
+            "ready": self.source.is_assigned and all(shard.ready and shard.blocked is None for shard in shards),
             "partitions": [_progress(shard) for shard in shards],
             "as_of": own_as_of(self.source),
         }
@@ -482,7 +481,8 @@ class Site(BaseSite):
             raise unavailable("this worker has had no assignment of partitions yet", **value)
         if not value["ready"]:
             waiting = sum(not shard.ready for shard in shards)
-            raise unavailable(f"{waiting} of {len(shards)} partitions are restoring their rows", **value)
+            reasons = [f"{waiting} of {len(shards)} partitions are restoring their rows"] if waiting else []
+            raise unavailable("; ".join([*reasons, *_blocked(shards)]), **value)
         return ViewResponse("plain.html", value)
 
     async def metrics(self, request: web.Request) -> ViewResponse | web.Response:
@@ -550,12 +550,17 @@ def _restoring(shard: Shard) -> Problem:
     )
 
 
+def _blocked(shards: Iterable[Shard]) -> list[str]:
+    return [f"partition {shard.partition}: {shard.blocked}" for shard in shards if shard.blocked is not None]
+
+
 def _progress(shard: Shard) -> Json:
     return {
         "partition": shard.partition,
         "state": "ready" if shard.ready else "restoring",
         "restored_rows": shard.restored_rows,
         "restore_total": shard.restore_total,
+        "blocked": shard.blocked,
     }
 
 

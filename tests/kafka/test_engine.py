@@ -18,9 +18,9 @@ from sim.fleet import timeline
 from streams.engine import ticks as engine_ticks
 from streams.engine.clock import SystemClock
 from streams.engine.fatal import EXIT_FAULT
+from streams.engine.headers import REROUTED
 from streams.engine.kafka import AioKafka
 from streams.engine.position import decode_position
-from streams.engine.shard import REROUTED
 from streams.replay.driver import ShardDriver
 from streams.settings import EXIT_WRONG_SETTING
 from tests.support.workers import DEADLINE_S, POLL_S, Installation, LagWatch, Sent, Worker

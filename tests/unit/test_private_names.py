@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -107,6 +108,118 @@ NAMES = (
         "how Fetcher.fetched_records waits",
     ),
     Private(
+        "aiokafka.consumer.fetcher",
+        "Fetcher",
+        "_client",
+        "streams/engine/fetcher.py",
+        "sends the fetch requests, and asks for the metadata anew",
+        "how Fetcher sends a request",
+    ),
+    Private(
+        "aiokafka.consumer.fetcher",
+        "Fetcher",
+        "_closed",
+        "streams/engine/fetcher.py",
+        "ends a wait for records",
+        "Fetcher.close",
+    ),
+    Private(
+        "aiokafka.consumer.fetcher",
+        "Fetcher",
+        "_create_fetch_waiter",
+        "streams/engine/fetcher.py",
+        "waits for the next response",
+        "how Fetcher.fetched_records waits",
+    ),
+    Private(
+        "aiokafka.consumer.fetcher",
+        "Fetcher",
+        "_default_reset_strategy",
+        "streams/engine/fetcher.py",
+        "where to read on when an offset is out of range",
+        "where Fetcher handles OffsetOutOfRangeError",
+    ),
+    Private(
+        "aiokafka.consumer.fetcher",
+        "Fetcher",
+        "_isolation_level",
+        "streams/engine/fetcher.py",
+        "which end of the log counts",
+        "how Fetcher builds a FetchRequest",
+    ),
+    Private(
+        "aiokafka.consumer.fetcher",
+        "Fetcher",
+        "_notify",
+        "streams/engine/fetcher.py",
+        "has a partition fetched again",
+        "Fetcher.fetched_records",
+    ),
+    Private(
+        "aiokafka.consumer.fetcher",
+        "Fetcher",
+        "_prefetch_backoff",
+        "streams/engine/fetcher.py",
+        "how long a broker's partitions wait for one that is not taken",
+        "FetchResult.calculate_backoff",
+    ),
+    Private(
+        "aiokafka.consumer.fetcher",
+        "Fetcher",
+        "_proc_fetch_request",
+        "streams/engine/fetcher.py",
+        "reads responses with streams/engine/batches.py",
+        "Fetcher._fetch_requests_routine, and what it calls for a response",
+    ),
+    Private(
+        "aiokafka.consumer.fetcher",
+        "Fetcher",
+        "_records",
+        "streams/engine/fetcher.py",
+        "keeps what was fetched and not yet taken",
+        "Fetcher.fetched_records",
+    ),
+    Private(
+        "aiokafka.consumer.fetcher",
+        "Fetcher",
+        "_retry_backoff",
+        "streams/engine/fetcher.py",
+        "how long to wait after an error",
+        "Fetcher._proc_fetch_request",
+    ),
+    Private(
+        "aiokafka.consumer.fetcher",
+        "Fetcher",
+        "_set_error",
+        "streams/engine/fetcher.py",
+        "reports what ends the consumer",
+        "Fetcher._proc_fetch_request",
+    ),
+    Private(
+        "aiokafka.consumer.fetcher",
+        "Fetcher",
+        "_subscriptions",
+        "streams/engine/fetcher.py",
+        "waits for an assignment",
+        "Fetcher.fetched_records",
+    ),
+    Private(
+        "aiokafka.consumer.fetcher",
+        "Fetcher",
+        "_wait_consume_future",
+        "streams/engine/fetcher.py",
+        "has a partition fetched again",
+        "Fetcher._fetch_requests_routine",
+    ),
+    Private(
+        "aiokafka",
+        "AIOKafkaConsumer",
+        "_fetcher",
+        "streams/engine/kafka.py",
+        "asks what can't be read of the prices",
+        "AIOKafkaConsumer.getmany",
+    ),
+    Private(
         "aiokafka",
         "AIOKafkaConsumer",
         "_client",
@@ -125,7 +238,7 @@ NAMES = (
 )
 
 
-@pytest.mark.parametrize("private", NAMES, ids=lambda private: f"{private.owner}.{private.name}")
+@pytest.mark.parametrize("private", NAMES, ids=lambda private: f"{private.owner}.{private.name} in {private.used_in}")
 def test_a_private_name_is_still_there(private: Private) -> None:
     owner = getattr(importlib.import_module(private.module), private.owner, None)
     broken = (
@@ -157,7 +270,11 @@ def overridden(module: str) -> Iterator[tuple[str, str]]:
             name
             for parent in owner.__mro__
             if parent.__module__.split(".")[0] in {"faust", "aiokafka", "mode"}
-            for name in (*vars(parent), *vars(parent).get("__annotations__", ()))
+            for name in (
+                *vars(parent),
+                *vars(parent).get("__annotations__", ()),
+                *re.findall(r"\bself\.(\w+)\b[^=\n]*= ", inspect.getsource(parent)),
+            )
         }
         used = {
             node.attr
@@ -176,7 +293,13 @@ def test_no_other_private_name_is_used() -> None:
             source, file = path.read_text(encoding="utf-8"), str(path.relative_to(ROOT))
             if "aiokafka" in source or "faust" in source:
                 found |= {(file, name) for name in reached(source) - {"_asdict", "_exit"}}
-    for file in ("streams/engine/transport.py", "streams/engine/table.py", "streams/worker.py", "streams/web/mount.py"):
+    for file in (
+        "streams/engine/fetcher.py",
+        "streams/engine/table.py",
+        "streams/engine/transport.py",
+        "streams/web/mount.py",
+        "streams/worker.py",
+    ):
         found |= {(file, name) for _, name in overridden(file.removesuffix(".py").replace("/", "."))}
     assert found == {(private.used_in, private.name) for private in NAMES}
 

@@ -41,7 +41,8 @@ Every installation should have these alarms:
 
 - `max(obol_unexplained_seconds) > 0`: a window violates conservation (B12).
 - `max(obol_lag_seconds) > 120`: a partition is behind. Usage events are late, but stay correct.
-- `max(obol_partition_blocked) > 0`: a topic refuses a partition's commits; the log names topic and setting.
+- `max(obol_partition_blocked) > 0`: a partition waits, as its inputs can't be read or a topic refuses its commits; the
+  log, `/health` and `/ready` say which and why.
 - `max(obol_settings_disagreements) > 0`: workers run with different settings; `/health` names them.
 - `increase(obol_records_lost_total[1h]) > 0`: records were deleted before they were read.
 """

@@ -112,7 +112,7 @@ _SUMMARIES = {
     "/search": "Search for an id in all orgs.",
     "/prices": "The prices of each profile, with their history.",
     "/health": "Liveness: the process responds.",
-    "/ready": "Readiness: all partitions of this worker are restored.",
+    "/ready": "Readiness: all partitions of this worker are restored, and none is blocked.",
     "/orgs/{org}": "An org's balance, burn and runway, and its rows counted by state.",
     "/orgs/{org}/deployments": "An org's deployments.",
     "/orgs/{org}/deployments/{id}": "A deployment and its replicas.",

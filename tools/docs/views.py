@@ -309,6 +309,7 @@ class RestoreProgress(View):
     state: Literal["ready", "restoring"]
     restored_rows: Count
     restore_total: Count | None
+    blocked: str | None = Field(description="Why it waits: its inputs can't be read, or its commits are refused.")
 
 
 class Health(AsOf):
@@ -319,7 +320,7 @@ class Health(AsOf):
 
 
 class Ready(AsOf):
-    """`/ready`: whether all partitions assigned to this worker are restored."""
+    """`/ready`: whether all partitions assigned to this worker are restored, and none is blocked."""
 
     ready: bool
     partitions: list[RestoreProgress]

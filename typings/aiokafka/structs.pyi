@@ -30,4 +30,22 @@ class ConsumerRecord:
     timestamp_type: int
     key: bytes | None
     value: bytes | None
+    checksum: int | None
+    serialized_key_size: int
+    serialized_value_size: int
     headers: Sequence[tuple[str, bytes]]
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        timestamp: int,
+        timestamp_type: int,
+        key: bytes | None,
+        value: bytes | None,
+        checksum: int | None,
+        serialized_key_size: int,
+        serialized_value_size: int,
+        headers: Sequence[tuple[str, bytes | None]],
+    ) -> None: ...

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
     from streams.engine.fatal import Accident
-    from streams.engine.merge import Record
+    from streams.engine.headers import Header
+    from streams.engine.merge import Damage, Record
 
 TURNS = 50
 """Of the event loop: more than any chain of tasks here takes until it waits."""
@@ -110,7 +111,7 @@ class Written(NamedTuple):
     timestamp: int
     key: bytes | None = None
     value: bytes | None = None
-    headers: tuple[tuple[str, bytes], ...] = ()
+    headers: tuple[Header, ...] = ()
 
 
 class FakeKafka(ports.Kafka):
@@ -206,6 +207,7 @@ class FakeReader(_FakeClient, ports.Reader):
         super().__init__(kafka)
         self.partition = partition
         self.position = 0
+        self.damage: Damage | None = None
         self.more = asyncio.Event()
 
     async def last_stable_offset(self) -> int:
@@ -235,9 +237,7 @@ class FakeBatch(ports.ProduceBatch):
         self.max_records = max_records
         self.closed = False
 
-    def append(
-        self, *, timestamp: int, key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes]]
-    ) -> object | None:
+    def append(self, *, timestamp: int, key: bytes | None, value: bytes | None, headers: list[Header]) -> object | None:
         if self.closed or len(self.records) >= self.max_records:
             return None
         self.records.append(Written(-1, timestamp, key, value, tuple(headers)))

@@ -103,7 +103,7 @@ class FakeShard:
     def __init__(self, partition: int) -> None:
         self.partition = partition
         self.position = Position()
-        self.blocked: str | None = None
+        self.refusal: str | None = None
         self.outputs: list[Outgoing] = []
         self.due = 0
 
@@ -294,7 +294,7 @@ async def test_a_commit_that_a_topic_refuses_waits_alone_until_it_is_accepted(
     await committing.clock.advance(INTERVAL_S)
     assert committing.done == [(1, 0.0)]
     why = f"topic dev.{RESULTS.name} refuses its records (MessageSizeTooLargeError); raise its max.message.bytes to"
-    assert blocked.blocked.startswith(why)
+    assert blocked.refusal.startswith(why)
     assert "last_records" in kafka.calls, "another owner might have committed meanwhile"
     assert kafka.epochs["obol-0"] == 2
     other.due = 3
@@ -307,7 +307,7 @@ async def test_a_commit_that_a_topic_refuses_waits_alone_until_it_is_accepted(
     orgs, position = len(kafka.logs["obol-orgs-changelog", 0]), len(kafka.logs[POSITIONS])
     await committing.clock.advance(BLOCKED_RETRY_S)
     assert committing.done[-1] == (0, 0.0)
-    assert blocked.blocked is None
+    assert blocked.refusal is None
     assert "partition 0 is committed again" in caplog.text
     committed = kafka.records(POSITIONS)[-1]
     assert decode_position(committed.value or b"").changelogs == {"orgs": orgs + 4, "positions": position + 2}

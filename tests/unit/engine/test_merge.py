@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.engine.merge import NEVER, LostRecordsError, Merge, Run, Wait
+from schemas.times import MAX_TIME_MS
+from streams.engine.merge import NEVER, Damage, LostRecordsError, Merge, Run, Wait
 
 ACCOUNTS, COMMANDS, CLOCK = "accounts", "commands", "clock"
 TOPICS = ((ACCOUNTS, 1, 100), (COMMANDS, 2, 100), (CLOCK, 7, 1))
@@ -297,3 +298,50 @@ def test_nothing_is_late_when_everything_was_there(logs: dict[str, list[int]]) -
     while (run := merge.next_run(0.0)) is not None:
         late += run.late
     assert late == 0
+
+
+@pytest.mark.parametrize("time", [-1, MAX_TIME_MS + 1, 2**63 - 1])
+def test_a_time_out_of_range_is_applied_at_once_and_moves_nothing(time: int) -> None:
+    merge = Merge(TOPICS, stall_timeout_s=STALL_TIMEOUT_S)
+    merge.feed(COMMANDS, records([10, time, 20, time]), 0, 4, asked=0)
+    merge.feed(CLOCK, records([time, time, 5]), 0, 3, asked=0)
+    # No end offset is known. The first two are heads; a tick is a run of its own.
+    assert drained(merge) == [(CLOCK, 0), (CLOCK, 1)]
+    assert merge.wait is not None
+    assert merge.wait.is_for_end_offsets
+    assert (merge.as_of, merge.queues[CLOCK].time) == (NEVER, NEVER)
+    merge.know_ends({COMMANDS: 4, CLOCK: 3}, asked=1)
+    assert drained(merge) == [(CLOCK, 2), (COMMANDS, 0), (COMMANDS, 1), (COMMANDS, 2), (COMMANDS, 3)]
+    assert (merge.as_of, merge.lag_records) == (20, 0)
+
+
+def test_a_time_out_of_range_is_neither_late_nor_the_newest() -> None:
+    merge = Merge(TOPICS, stall_timeout_s=STALL_TIMEOUT_S)
+    merge.feed(CLOCK, records([50]), 0, 1, asked=0)
+    merge.know_ends({}, asked=1)
+    assert drained(merge) == [(CLOCK, 0)]
+    merge.feed(ACCOUNTS, records([-5, 2**60]), 0, 2, asked=1)
+    assert merge.newest is None
+    run = merge.next_run(0.0)
+    assert run is not None
+    assert (names(run), run.late, merge.as_of) == ([(ACCOUNTS, 0), (ACCOUNTS, 1)], 0, 50)
+
+
+def test_a_topic_that_can_t_be_read_is_waited_for_without_end() -> None:
+    merge = merge_of({COMMANDS: [10], ACCOUNTS: [5]})
+    merge.block(ACCOUNTS, Damage(1, "a bit"))
+    assert merge.blocked == (ACCOUNTS, Damage(1, "a bit"))
+    assert drained(merge) == [(ACCOUNTS, 0)]
+    assert merge.wait == Wait(ACCOUNTS)
+    assert drained(merge, 1_000_000.0) == []
+    merge.feed(ACCOUNTS, records([7], 1), 1, 2, asked=1)
+    merge.block(ACCOUNTS, None)
+    merge.know_ends({}, asked=2)
+    assert drained(merge, 1_000_000.0) == [(ACCOUNTS, 1), (COMMANDS, 0)]
+
+
+def test_a_restart_forgets_what_could_not_be_read() -> None:
+    merge = merge_of({})
+    merge.block(CLOCK, Damage(1, "a bit"))
+    merge.restart({}, {})
+    assert merge.blocked is None

@@ -10,6 +10,8 @@ import pytest
 from streams.billing.prices import Prices
 from streams.engine.changelogs import Changelogs
 from streams.engine.commit import Commits, Committer
+from streams.engine.fatal import Accident
+from streams.engine.merge import Damage, Unreadable
 from streams.engine.partitions import NO_GENERATION, RESTORE_TIMEOUT_S, Partitions
 from streams.engine.ports import Fetch
 from streams.engine.position import KEY, TABLE, Position, encode_position
@@ -191,6 +193,33 @@ async def test_rows_that_are_missing_or_unreadable_end_the_process(
         worker.restore(0, [value], start=start)
     assert ended[0].args[0].startswith(reason)
     assert worker.changelogs.restored_to((POSITIONS, 0)) == 1
+
+
+async def test_a_record_of_a_changelog_that_can_t_be_read_ends_the_process(worker: Worker) -> None:
+    await worker.partitions.assign([0], 1)
+    bad = Unreadable(POSITIONS, 0, 0, 0, KEY, None, "undecodable", "what it is")
+    with process_end() as ended:
+        worker.partitions.restore((POSITIONS, 0), Fetch([bad], 0, 1, 1))
+    reason = f"{POSITIONS} partition 0 can't be restored: offset 0: what it is"
+    assert ended[0].args == (reason, Accident.UNREADABLE_ROW)
+
+
+async def test_a_changelog_that_is_damaged_ends_the_process_while_its_rows_are_needed(
+    worker: Worker, caplog: pytest.LogCaptureFixture
+) -> None:
+    await worker.partitions.assign([0], 1)
+    worker.partitions.on_damage((POSITIONS, 0), Damage(7, "no leader", may_pass=True))
+    assert f"{POSITIONS} partition 0 can't be read at offset 7: no leader; waiting" in caplog.text
+    worker.partitions.on_damage((POSITIONS, 0), None)
+    worker.partitions.on_damage((POSITIONS, 1), Damage(7, "a bit"))
+    with process_end() as ended:
+        worker.partitions.on_damage((POSITIONS, 0), Damage(7, "a bit"))
+    reason = (
+        f"{POSITIONS} partition 0 can't be read at offset 7: a bit; restore that replica, or elect another as leader"
+    )
+    assert ended[0].args == (reason, Accident.CHANGELOG_DAMAGED)
+    worker.partitions.shards[0].phase = Phase.WORKING
+    worker.partitions.on_damage((POSITIONS, 0), Damage(7, "a bit"))
 
 
 async def test_a_restore_without_progress_ends_the_process(worker: Worker, caplog: pytest.LogCaptureFixture) -> None:

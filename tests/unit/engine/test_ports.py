@@ -11,7 +11,7 @@ import streams.engine
 
 FOLDER = Path(streams.engine.__file__).parent
 
-BELOW = {"clock.py", "kafka.py", "metadata.py", "transport.py"}
+BELOW = {"batches.py", "clock.py", "decompress.py", "fetcher.py", "kafka.py", "metadata.py", "transport.py"}
 """What implements the ports, and Faust's transport, which reads for them."""
 
 EXEMPT = {

@@ -12,14 +12,27 @@ import pytest
 from streams.billing.prices import Prices
 from streams.engine import shard as shards
 from streams.engine.fatal import Accident, AccidentError
-from streams.engine.position import FORMAT, KEY, TABLE, decode_position
+from streams.engine.headers import REROUTED
+from streams.engine.merge import Damage, Unreadable
+from streams.engine.position import FORMAT, KEY, TABLE, Position, decode_position, encode_position
 from streams.engine.rowcodec import encode_row
-from streams.engine.shard import REROUTED, Phase, Shard, ShardError
+from streams.engine.shard import Phase, Shard, ShardError
 from streams.limits import HOUR_MS, MINUTE_MS
 from streams.replay.driver import LogRecord, ShardDriver
 from streams.rules.context import Switches
 from streams.rules.rows import Answer, Org, row_key
-from topics.catalogue import ACCOUNTS, CLOCK, COMMANDS, DEAD_LETTERS, HEARTBEATS, PROGRESS, REPORTS, RESULTS, USAGE
+from topics.catalogue import (
+    ACCOUNTS,
+    CLOCK,
+    COMMANDS,
+    DEAD_LETTERS,
+    HEARTBEATS,
+    PRICES,
+    PROGRESS,
+    REPORTS,
+    RESULTS,
+    USAGE,
+)
 from topics.partitioner import partition_of
 
 T0 = 1_764_417_600_000  # 2025-11-29T12:00:00Z
@@ -157,17 +170,74 @@ def test_a_command_whose_ids_are_good_gets_a_result_instead(value: dict[str, Any
     assert driver.position().counts["applied"] == {COMMANDS.name: 1}
 
 
-@pytest.mark.parametrize("at_ms", [-1, -T0, 253_402_300_800_000])
-def test_a_time_that_cannot_be_written_is_invalid(at_ms: int) -> None:
+@pytest.mark.parametrize("at_ms", [-1, -T0, 253_402_300_800_000, 2**63 - 1])
+@pytest.mark.parametrize("sent", ["a command", "a bad command", "a misplaced record", "a tick", "a heartbeat"])
+def test_a_record_whose_timestamp_is_out_of_range_is_invalid_and_moves_nothing(sent: str, at_ms: int) -> None:
+    driver = ShardDriver(partitions=4)
+    org, home, other = misplaced(4)
+    create: dict[str, Any] = {"command_id": "c", "org_id": org, "type": "create_deployment", "deployment_id": "d"}
+    create |= {"model": "m", "gpu_type": "h100", "gpu_count": 1, "serving": "serverless"}
+    driver.send(ACCOUNTS.name, {"event_id": "e", "org_id": org, "type": "org_reinstated"}, T0)
+    driver.tick(T0)
+    driver.run()
+    before = driver.position(home)
+    times, as_of = dict(before.times), before.as_of
+    match sent:
+        case "a command":
+            driver.send(COMMANDS.name, create, at_ms)
+        case "a bad command":
+            driver.send(COMMANDS.name, create | {"gpu_count": 0}, at_ms)
+        case "a misplaced record":
+            driver.send(HEARTBEATS.name, {"org_id": org, "replica_id": "d-r1"}, at_ms, partition=other)
+        case "a tick":
+            driver.send(CLOCK.name, {"type": "tick"}, at_ms, partition=home)
+        case _:
+            driver.send(HEARTBEATS.name, {"org_id": org, "replica_id": "d-r1"}, at_ms)
+    driver.run()
+    letter = only(driver.records(DEAD_LETTERS.name))
+    assert (letter.json["reason"], letter.json["timestamp"], letter.timestamp) == ("invalid", at_ms, T0)
+    assert letter.partition == (other if sent == "a misplaced record" else home)
+    assert "outside the years 1970 to 9999" in letter.json["error"]
+    assert (driver.position(home).times, driver.position(home).as_of) == (times, as_of)
+    assert driver.records(RESULTS.name) == []
+    # It is not remembered: the same command is accepted, at a time that is one.
+    driver.send(COMMANDS.name, create, T0 + 1)
+    driver.run()
+    assert only(driver.records(RESULTS.name)).json["outcome"] == "accepted"
+
+
+def test_times_out_of_range_that_were_stored_once_are_left_out() -> None:
+    shard = new_shard()
+    poisoned = Position(as_of=2**60, times={COMMANDS.name: T0, HEARTBEATS.name: 2**60}, offsets={HEARTBEATS.name: 9})
+    shard.restore(TABLE, KEY, encode_position(poisoned))
+    shard.start({})
+    assert (shard.as_of, shard.position.times) == (T0, {COMMANDS.name: T0})
+
+
+@pytest.mark.parametrize(("reason", "truncated"), [("too_large", True), ("undecodable", False)])
+def test_a_record_that_can_t_be_read_is_a_dead_letter(reason: Any, truncated: bool) -> None:  # noqa: FBT001 - a column
     driver = ShardDriver()
-    driver.send(ACCOUNTS.name, {"event_id": "e", "org_id": "o", "type": "org_suspended"}, T0)
+    running(driver)
     driver.run()
-    driver.send(PROGRESS.name, callback("e1", "RUNNING"), at_ms)
-    driver.send(HEARTBEATS.name, {"org_id": "o", "replica_id": "d-r1"}, at_ms)
+    one, _, two = (driver.send(HEARTBEATS.name, {"org_id": "o", "replica_id": "d-r1"}, T0 + at) for at in range(3))
+    bad = Unreadable(HEARTBEATS.name, 0, 1, T0 + 1, b"k", b"v", reason, "what it is", truncated)
+    driver.shards[0].merge.feed(HEARTBEATS.name, [one, bad, two], 0, 3, asked=0)
     driver.run()
-    letters = driver.records(DEAD_LETTERS.name)
-    assert [(letter.json["reason"], letter.json["timestamp"]) for letter in letters] == [("invalid", at_ms)] * 2
-    assert all(letter.timestamp >= T0 for letter in letters), "the letter itself has a time that can be written"
+    letter = only(driver.records(DEAD_LETTERS.name))
+    assert (letter.json["reason"], letter.json["error"], letter.json["offset"]) == (reason, "what it is", 1)
+    assert (letter.json["key_base64"], letter.json["value_base64"]) == ("aw==", "dg==")
+    assert (letter.json["truncated"], letter.timestamp) == (truncated, T0 + 1)
+    assert driver.position(0).counts["applied"][HEARTBEATS.name] == 2
+
+
+def test_a_shard_is_blocked_by_a_refused_commit_or_by_an_input_that_can_t_be_read() -> None:
+    shard = new_shard()
+    found = [shard.blocked]
+    for damage, refusal in ((Damage(7, "a bit"), None), (Damage(7, "a bit"), "topic t refuses"), (None, None)):
+        shard.merge.block(PRICES.name, damage)
+        shard.refusal = refusal
+        found.append(shard.blocked)
+    assert found == [None, "croesus.prices partition 0 can't be read at offset 7: a bit", "topic t refuses", None]
 
 
 def misplaced(partitions: int) -> tuple[str, int, int]:
@@ -200,6 +270,28 @@ def test_what_is_too_large_or_undecodable_stays_where_it_is(value: bytes) -> Non
     driver.send(HEARTBEATS.name, value, T0, partition=other)
     driver.run()
     assert only(driver.records(DEAD_LETTERS.name)).partition == other
+
+
+@pytest.mark.parametrize(
+    ("headers", "is_kept"),
+    [
+        ((("n", bytes(16 * KIB - 1)),), True),
+        ((("n", bytes(16 * KIB)),), False),
+        ((("\N{GRINNING FACE}" * 4_096, b""),), True),
+        ((("\N{GRINNING FACE}" * 4_097, b""),), False),
+        ((("", None),) * 1_000, True),
+        ((("", None),) * 1_001, False),
+    ],
+    ids=["bytes", "a byte more", "emoji", "an emoji more", "headers", "a header more"],
+)
+def test_a_misplaced_record_keeps_its_headers_while_they_are_small(headers: Any, is_kept: bool) -> None:  # noqa: FBT001
+    driver = ShardDriver(partitions=4)
+    _, home, other = misplaced(4)
+    value = b'{"org_id":"acme","replica_id":"r"}'
+    driver.send(HEARTBEATS.name, value, T0, key="k", partition=other, headers=headers)
+    driver.run()
+    again = only([record for record in driver.records(HEARTBEATS.name) if record.partition == home])
+    assert again.headers == (*(headers if is_kept else ()), (REROUTED, f"{other}:0".encode()))
 
 
 def test_a_misplaced_record_that_could_not_be_published_again_is_dead() -> None:

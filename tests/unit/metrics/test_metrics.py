@@ -135,6 +135,13 @@ async def test_lag_and_restoring() -> None:
     assert ("obol_orgs", "2") not in found
 
 
+async def test_a_partition_that_can_t_read_its_inputs() -> None:
+    world = World(partitions=2)
+    world.all[1].blocked = "execlet.heartbeats partition 1 can't be read at offset 7: the checksum is wrong"
+    found = await scraped(world)
+    assert [found["obol_partition_blocked", str(partition)] for partition in range(2)] == [0, 1]
+
+
 async def test_each_unfinished_window_has_one_condition() -> None:
     world = World(partitions=2)
     world.price("11:00", "dedicated.h100.1x", "360")

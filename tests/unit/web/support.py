@@ -57,13 +57,13 @@ class FakeShard:
     partition: int
     store: RowStore = field(default_factory=lambda: RowStore(168 * HOUR_MS))
     ready: bool = True
+    blocked: str | None = None
     as_of: int | None = None
     counters: Counter[tuple[str, str]] = field(default_factory=Counter)
     lag_records: int | None = 0
     lag_ms: int | None = 0
     restored_rows: int = 0
     restore_total: int | None = 0
-    blocked: str | None = None
     position: Position = field(default_factory=Position)
 
 

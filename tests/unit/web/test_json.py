@@ -425,10 +425,29 @@ async def test_ready_and_health_while_a_partition_restores() -> None:
             "state": "restoring",
             "restored_rows": 40,
             "restore_total": 100,
+            "blocked": None,
         }
         assert "Retry-After" in got.headers
         assert (await worker.get("/health")).status == 200
         world.owners = dict.fromkeys(world.owners, "http://127.0.0.1:1")
+        assert (await worker.get("/ready")).status == 200
+
+
+async def test_not_ready_while_a_partition_is_blocked_and_health_says_why() -> None:
+    world = World(partitions=3)
+    world.tick("12:00")
+    world.all[1].blocked = "execlet.heartbeats partition 1 can't be read at offset 7: the checksum is wrong"
+    async with serving(world) as (worker,):
+        got = await worker.get("/ready")
+        assert got.status == 503
+        why = f"partition 1: {world.all[1].blocked}"
+        assert got.json["detail"] == why
+        health = await worker.get("/health")
+        assert (health.status, health.json["problems"]) == (200, [why])
+        assert [part["blocked"] for part in got.json["partitions"]] == [None, world.all[1].blocked, None]
+        world.all[2].ready = False
+        assert (await worker.get("/ready")).json["detail"] == (f"1 of 3 partitions are restoring their rows; {why}")
+        world.all[1].blocked, world.all[2].ready = None, True
         assert (await worker.get("/ready")).status == 200
 
 

@@ -3,7 +3,7 @@ from ssl import SSLContext
 from typing import Literal
 
 from aiokafka.client import AIOKafkaClient
-from aiokafka.consumer.fetcher import Fetcher
+from aiokafka.consumer.fetcher import Fetcher as Fetcher
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.consumer.subscription_state import SubscriptionState
 from aiokafka.structs import ConsumerRecord, OffsetAndTimestamp, TopicPartition

@@ -1,0 +1,336 @@
+"""What a log's content can do to a worker on a real broker, through a restart: nothing but what the contract says."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import time
+from dataclasses import replace
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiokafka import TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+
+from schemas.times import rfc3339
+from streams.engine.headers import REROUTED
+from tests.support.http_get import get
+from tests.support.raw_batches import RawRecord, batch, send_batch
+from tests.support.workers import DEADLINE_S, POLL_S, Installation, LagWatch, Worker
+from tools.kafka_server import KafkaServer
+from tools.leftovers import session_folder
+from tools.server import free_ports
+from topics.catalogue import (
+    CLOCK,
+    COMMANDS,
+    DEAD_LETTERS,
+    HEARTBEATS,
+    INBOUND,
+    PRICES,
+    PROGRESS,
+    RESULTS,
+    TOPICS,
+    USAGE,
+)
+from topics.provision import ensure_topics, new_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+pytestmark = pytest.mark.kafka
+
+MINUTE_MS = 60_000
+NOT_UTF8 = ((b"\xff\xfe", b"1"),)
+ANY_TIME = {f"message.timestamp.{which}.max.ms": str(2**63 - 1) for which in ("before", "after")}
+"""As it was before Kafka 3.6."""
+
+TICK = RawRecord(b'{"type":"tick"}')
+
+
+def value(**fields: Any) -> bytes:
+    return json.dumps(fields).encode()
+
+
+def price(profile: str = "dedicated.h100.1x", **more: Any) -> RawRecord:
+    return RawRecord(value(profile=profile, price="100", currency="JPY"), profile.encode(), **more)
+
+
+def create(command_id: str, deployment_id: str, gpu_type: str = "h100", **more: Any) -> RawRecord:
+    fields = {"command_id": command_id, "org_id": "acme", "type": "create_deployment", "deployment_id": deployment_id}
+    return RawRecord(value(**fields, model="m", gpu_type=gpu_type, gpu_count=1), b"acme", **more)
+
+
+def beat(**more: Any) -> RawRecord:
+    return RawRecord(value(org_id="acme", replica_id="d-r1"), b"acme", **more)
+
+
+class Hurt:
+    """An installation of one org's partitions, and raw batches that go into them."""
+
+    def __init__(self, bootstrap: str, namespace: str, partitions: int = 2) -> None:
+        self.installation = Installation(bootstrap, namespace, partitions=partitions)
+        self.home = self.installation.place(HEARTBEATS.name, "acme")
+        self.start_ms = (int(time.time() * 1_000) - 3_600_000) // MINUTE_MS * MINUTE_MS
+
+    async def provision(self, **config: str) -> None:
+        """Make the topics, the inbound ones with more settings of Kafka's."""
+        settings = self.installation.settings
+        admin = AIOKafkaAdminClient(bootstrap_servers=self.installation.bootstrap)
+        await admin.start()
+        try:
+            topics = [(new_topic(spec, settings), config if spec in INBOUND else {}) for spec in TOPICS.values()]
+            await ensure_topics(admin, [replace(topic, config={**topic.config, **more}) for topic, more in topics])
+        finally:
+            await admin.close()
+
+    async def send(
+        self,
+        topic: str,
+        records: Iterable[RawRecord],
+        minute: float,
+        *,
+        codec: str = "none",
+        partition: int | None = None,
+    ) -> int:
+        """Write a batch at so many minutes after the start, to the org's partition."""
+        place = (0 if topic == PRICES.name else self.home) if partition is None else partition
+        at_ms = self.start_ms + int(minute * MINUTE_MS)
+        content = batch(records, codec=codec, timestamp_ms=at_ms)
+        return await send_batch(self.installation.bootstrap, self.installation.settings.topic(topic), place, content)
+
+    async def run_until_caught_up(self) -> None:
+        """Run a worker, and lose it once it has applied everything."""
+        with Worker(self.installation, "--without-web") as worker:
+            async with LagWatch(self.installation) as watch:
+                await watch.wait_until(0, [worker])
+            await self.installation.wait_until_caught_up([worker])
+
+    async def values(self, topic: str) -> list[Any]:
+        return [json.loads(record.value or b"") for record in await self.installation.read(topic)]
+
+    async def running(self) -> None:
+        """A replica that runs from the start on."""
+        await self.send(PRICES.name, [price()], -1)
+        await self.send(COMMANDS.name, [create("c", "d")], 0)
+        fields = {"event_id": "e", "org_id": "acme", "replica_id": "d-r1", "status": "RUNNING", "message": "healthy"}
+        await self.send(PROGRESS.name, [RawRecord(value(**fields), b"acme")], 0)
+
+    async def tick(self, minute: int) -> None:
+        for partition in range(self.installation.partitions):
+            await self.send(CLOCK.name, [TICK], minute, partition=partition)
+
+
+def reasons(letters: Sequence[Any]) -> list[tuple[str, str, int]]:
+    return sorted((letter["topic"], letter["reason"], letter["offset"]) for letter in letters)
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "lz4"])
+async def test_headers_that_are_not_utf8_do_no_harm(kafka_bootstrap: str, namespace: str, codec: str) -> None:
+    hurt = Hurt(kafka_bootstrap, namespace)
+    await hurt.provision()
+    prices = [price("dedicated.a100.1x", headers=NOT_UTF8), price(headers=NOT_UTF8), price("disk")]
+    await hurt.send(PRICES.name, prices, -1, codec=codec)
+    commands = [create("c1", "one"), create("c2", "two", headers=NOT_UTF8), RawRecord(b"{", headers=NOT_UTF8)]
+    await hurt.send(COMMANDS.name, [*commands, create("c3", "three", "a100")], 0, codec=codec)
+    # A misplaced one, whose other header can be read.
+    headers = (*NOT_UTF8, (b"trace", b"7"))
+    await hurt.send(COMMANDS.name, [create("c4", "four", headers=headers)], 1, codec=codec, partition=1 - hurt.home)
+    await hurt.run_until_caught_up()
+    await hurt.send(COMMANDS.name, [create("c5", "five", headers=NOT_UTF8)], 2, codec=codec)
+    await hurt.run_until_caught_up()
+    results = {result["command_id"]: result["outcome"] for result in await hurt.values(RESULTS.name)}
+    assert results == dict.fromkeys(["c1", "c2", "c3", "c4", "c5"], "accepted")
+    assert reasons(await hurt.values(DEAD_LETTERS.name)) == [(COMMANDS.name, "undecodable", 2)]
+    (again,) = [record for record in await hurt.installation.read(COMMANDS.name) if REROUTED in dict(record.headers)]
+    assert [name for name, _ in again.headers] == ["trace", REROUTED]
+
+
+async def test_no_size_of_headers_or_key_makes_a_commit_impossible(kafka_bootstrap: str, namespace: str) -> None:
+    hurt = Hurt(kafka_bootstrap, namespace)
+    await hurt.provision()
+    await hurt.running()
+    emoji = "\N{GRINNING FACE}".encode()
+    # The broker takes 1,048,588 bytes, compressed ones: 2 MB of one emoji are a few kB.
+    misplaced: list[tuple[str, RawRecord, str]] = [
+        ("headers of 2 MB", beat(headers=((emoji * 500_000, b""),)), "gzip"),
+        ("headers of 1 MB", beat(headers=((emoji * 240_000, b""),)), "none"),
+        ("headers at the bound", beat(headers=((emoji * 4_096, b""),)), "none"),
+        ("a header too many", beat(headers=((b"", None),) * 100_000), "none"),
+        ("a large key", RawRecord(beat().value, bytes(512 * 1_024)), "none"),
+        ("a large value", RawRecord((beat().value or b"") + b" " * 65_000, b"k"), "none"),
+        ("too large a key", RawRecord(beat().value, bytes(512 * 1_024 + 1)), "none"),
+        ("too large a record", RawRecord(beat().value, bytes(2_000_000)), "gzip"),
+    ]
+    for at, (_, record, codec) in enumerate(misplaced):
+        await hurt.send(HEARTBEATS.name, [record], 1 + at / 10, codec=codec, partition=1 - hurt.home)
+    # Of those that are at home, key and headers mean nothing; a dead letter has 64 KiB of each, in base64.
+    for record in (beat(headers=((emoji * 240_000, b""),)), RawRecord(beat().value, bytes(1_000_000))):
+        await hurt.send(HEARTBEATS.name, [record], 2)
+    await hurt.send(HEARTBEATS.name, [RawRecord(b"\x01" * 900_000, bytes(100_000))], 2)
+    await hurt.run_until_caught_up()
+    await hurt.send(HEARTBEATS.name, [misplaced[0][1], beat()], 3, codec="gzip", partition=1 - hurt.home)
+    await hurt.run_until_caught_up()
+    await hurt.tick(4)
+    await hurt.run_until_caught_up()
+    letters = await hurt.values(DEAD_LETTERS.name)
+    assert sorted((letter["reason"], letter["offset"], letter["truncated"]) for letter in letters) == [
+        ("too_large", 2, True),  # at home, where two heartbeats were sent before
+        ("too_large", 6, True),
+        ("too_large", 7, True),
+    ]
+    assert all(len(base64.b64decode(letter["key_base64"])) == 65_536 for letter in letters)
+    again = [r for r in await hurt.installation.read(HEARTBEATS.name) if REROUTED in dict(r.headers)]
+    assert [len(record.headers) for record in again] == [1, 1, 2, 1, 1, 1, 1, 1]
+    assert len(await hurt.values(USAGE.name)) == 4  # up to the tick: the last heartbeat is at 3 min
+
+
+@pytest.mark.parametrize("at_ms", [-1, 57_000 * 31_556_952_000])
+async def test_a_time_out_of_range_moves_nothing(kafka_bootstrap: str, namespace: str, at_ms: int) -> None:
+    hurt = Hurt(kafka_bootstrap, namespace)
+    await hurt.provision(**ANY_TIME)
+    await hurt.running()
+    topic = hurt.installation.settings.topic
+    for name, record in ((HEARTBEATS, beat()), (COMMANDS, create("c2", "two")), (CLOCK, TICK), (PRICES, price())):
+        place = 0 if name is PRICES else hurt.home
+        await send_batch(kafka_bootstrap, topic(name.name), place, batch([record], timestamp_ms=at_ms))
+    await hurt.send(HEARTBEATS.name, [beat()], 2)
+    await hurt.tick(3)
+    await hurt.run_until_caught_up()
+    await hurt.send(HEARTBEATS.name, [beat()], 4)
+    await hurt.tick(5)
+    with Worker(hurt.installation) as worker:
+        await hurt.installation.wait_until_caught_up([worker])
+        worker.wait_for("[^Worker]: Ready")
+        for path in ("/", "/ready", "/orgs/acme", "/orgs/acme/replicas/d-r1", "/prices", "/tables/positions/"):
+            got = get(f"{worker.url}{path}", 10)
+            assert got.status == HTTPStatus.OK, (path, got.text)
+            if path.startswith("/orgs"):
+                assert got.json["as_of"] == rfc3339(hurt.start_ms + 5 * MINUTE_MS)
+    letters = await hurt.installation.read(DEAD_LETTERS.name)
+    assert reasons([json.loads(letter.value or b"") for letter in letters]) == [
+        (HEARTBEATS.name, "invalid", 0),
+        (CLOCK.name, "invalid", 0),
+        (COMMANDS.name, "invalid", 1),
+    ]
+    assert {json.loads(letter.value or b"")["timestamp"] for letter in letters} == {at_ms}
+    assert {letter.timestamp for letter in letters} <= {0, hurt.start_ms}
+    assert [result["command_id"] for result in await hurt.values(RESULTS.name)] == ["c"]
+    assert len(await hurt.values(USAGE.name)) == 5
+
+
+def peak_mb(worker: Worker) -> float:
+    """The most memory that a worker had in use."""
+    status = Path(f"/proc/{worker.process.pid}/status").read_text(encoding="ascii")
+    (line,) = [line for line in status.splitlines() if line.startswith("VmHWM:")]
+    return int(line.split()[1]) / 1_000
+
+
+@pytest.mark.parametrize("codec", ["gzip", "zstd"])
+async def test_memory_does_not_depend_on_what_is_sent(kafka_bootstrap: str, namespace: str, codec: str) -> None:
+    hurt = Hurt(kafka_bootstrap, namespace)
+    await hurt.provision()
+    await hurt.running()
+    with Worker(hurt.installation, "--without-web") as worker:
+        await hurt.installation.wait_until_caught_up([worker])
+        before_mb = peak_mb(worker)
+    for minute in (1, 2, 3):
+        # 200 MB, 0.2 MB on the wire, between two heartbeats; and one alone, in the topic of prices.
+        await hurt.send(HEARTBEATS.name, [beat(), RawRecord(bytes(200_000_000), b"acme"), beat()], minute, codec=codec)
+    await hurt.send(PRICES.name, [RawRecord(bytes(200_000_000), b"disk"), price("disk")], 1, codec=codec)
+    for minute in (2, 4):
+        await hurt.tick(minute)
+        with Worker(hurt.installation, "--without-web") as worker:
+            await hurt.installation.wait_until_caught_up([worker])
+            assert peak_mb(worker) < before_mb + 60
+    letters = await hurt.values(DEAD_LETTERS.name)
+    assert [(letter["offset"], letter["reason"]) for letter in letters] == [(at, "too_large") for at in (1, 4, 7)]
+    assert all(letter["error"] == "the value has 200000000 bytes, over 65536" for letter in letters)
+    assert all(base64.b64decode(letter["value_base64"]) == bytes(65_536) for letter in letters)
+    assert all((letter["key_base64"], letter["truncated"]) == ("YWNtZQ==", True) for letter in letters)
+    assert len(await hurt.values(USAGE.name)) == 4
+
+
+async def delete_records(hurt: Hurt, topic: str, partition: int, before: int) -> None:
+    """Delete the records of a partition that are before an offset, as `kafka-delete-records` does."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=hurt.installation.bootstrap)
+    await admin.start()
+    try:
+        await admin.delete_records({TopicPartition(topic, partition): RecordsToDelete(before)})
+    finally:
+        await admin.close()
+
+
+async def wait_for_ticks(hurt: Hurt, worker: Worker, partition: int) -> None:
+    """Wait until every tick of one partition is applied and committed."""
+    clock = TopicPartition(hurt.installation.settings.topic(CLOCK.name), partition)
+    admin = AIOKafkaAdminClient(bootstrap_servers=hurt.installation.bootstrap)
+    await admin.start()
+    try:
+        end = (await hurt.installation.ends([clock]))[clock]
+        until_s = time.monotonic() + DEADLINE_S
+        while True:
+            committed = await admin.list_consumer_group_offsets(hurt.installation.settings.app_id)
+            if clock in committed and committed[clock].offset >= end:
+                return
+            worker.check()
+            assert time.monotonic() < until_s, worker.tail()
+            await asyncio.sleep(POLL_S)
+    finally:
+        await admin.close()
+
+
+def flip_a_bit(folder: Path, topic: str, partition: int, content: bytes) -> None:
+    """Flip a bit of `content` in the one segment of a partition."""
+    (segment,) = (folder / "data" / f"{topic}-{partition}").glob("*.log")
+    stored = segment.read_bytes()
+    at = stored.index(content)
+    segment.write_bytes(stored[:at] + bytes([stored[at] ^ 1]) + stored[at + 1 :])
+
+
+async def test_one_flipped_bit_blocks_one_partition_and_skips_nothing(namespace: str) -> None:
+    broker = KafkaServer(session_folder() / "hurt-broker", free_ports(KafkaServer.neighbouring_ports))
+    broker.start()
+    try:
+        hurt = Hurt(broker.address(broker.port), namespace, partitions=2)
+        await hurt.provision()
+        await hurt.running()
+        await hurt.send(HEARTBEATS.name, [beat()], 1)
+        await hurt.tick(2)
+        await hurt.run_until_caught_up()
+        for minute, event in ((2, b"left"), (3, b"hurt"), (4, b"left")):
+            await hurt.send(HEARTBEATS.name, [beat(), beat(headers=((b"n", event),))], minute)
+            await hurt.tick(minute + 1)
+        other = 1 - hurt.home
+        broker.stop()
+        topic = hurt.installation.settings.topic(HEARTBEATS.name)
+        flip_a_bit(broker.folder, topic, hurt.home, b"hurt")
+        broker.start()
+        line = f"{topic} partition {hurt.home} can't be read at offset 3: the checksum of the batch with offsets 3 to 4"
+        for _ in range(2):
+            with Worker(hurt.installation) as worker:
+                worker.wait_for(line)
+                worker.wait_for("[^Worker]: Ready")
+                got = get(f"{worker.url}/ready", 10)
+                assert got.status == HTTPStatus.SERVICE_UNAVAILABLE
+                assert "can't be read at offset 3" in got.json["detail"]
+                metrics = get(f"{worker.url}/metrics", 10).text
+                assert f'obol_partition_blocked{{partition="{hurt.home}"}} 1.0' in metrics
+                assert f'obol_partition_blocked{{partition="{other}"}} 0.0' in metrics
+                await wait_for_ticks(hurt, worker, other)
+                worker.check()
+        # What came before is applied and billed; of what comes after, nothing.
+        assert len(await hurt.values(USAGE.name)) == 2
+        assert await hurt.values(DEAD_LETTERS.name) == []
+        # The operator gives the batch up, with the topic's own tool: the rest is read on.
+        await delete_records(hurt, topic, hurt.home, 5)
+        with Worker(hurt.installation) as worker:
+            await hurt.installation.wait_until_caught_up([worker])
+            worker.wait_for("were deleted before they were read")
+            worker.wait_for("[^Worker]: Ready")
+            assert get(f"{worker.url}/ready", 10).status == HTTPStatus.OK
+        assert len(await hurt.values(USAGE.name)) == 5
+    finally:
+        broker.remove()

@@ -1,0 +1,4 @@
+from aiokafka.structs import TopicPartition
+
+class ClusterMetadata:
+    def leader_for_partition(self, partition: TopicPartition) -> int | None: ...

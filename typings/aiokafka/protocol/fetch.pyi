@@ -1,0 +1,3 @@
+class FetchRequest:
+    @property
+    def topics(self) -> list[tuple[str, list[tuple[int, int, int]]]]: ...
