@@ -5,7 +5,8 @@ lost records that were applied, or once a changelog has lost rows. Kafka reports
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from itertools import count
 from typing import Any, Final
 
 from aiokafka.errors import KafkaError
@@ -24,7 +25,10 @@ WATCH_S: Final = 10.0
 """How often the cluster is compared with what was committed."""
 
 CONFIRM_S: Final = 2.0
-"""An accident seen while the worker runs is looked at again after this: metadata may be a moment old."""
+"""What looks like an accident is checked again after this: a broker's metadata may be a moment old."""
+
+COMPARE_EVERY: Final = 3
+"""In every third look, the settings of other workers are compared, too."""
 
 FRESH_MS: Final = 2 * MINUTE_MS
 """A partition commits every minute, for its tick. An older row may be from before its worker was restarted."""
@@ -47,6 +51,7 @@ def live_settings(settings: Settings) -> dict[str, Any]:
         "DEDICATED_BILLING_ENABLED": settings.billing_enabled,
         "DEDICATED_BILLING_DRY_RUN": settings.billing_dry_run,
         "OBOL_CLOCK": settings.clock,
+        "OBOL_ID_RETENTION_D": settings.id_retention_d,
         "OBOL_RETENTION_H": settings.retention_h,
     }
 
@@ -87,11 +92,11 @@ class ClusterWatch:
     async def check_start(self) -> None:
         """Compare the cluster with the positions of all partitions. Where the cluster can't answer, ask again.
 
-        Raises `AccidentError`, and `KafkaError` where asking again is of no use.
+        Raises `AccidentError` for what two checks have seen, and `KafkaError` where asking again is of no use.
         """
         while True:
             try:
-                await self._check_start()
+                await self._twice(self._check_start)
             except KafkaError as error:
                 if not error.retriable:
                     raise
@@ -161,12 +166,13 @@ class ClusterWatch:
     async def run(self) -> None:
         """Watch for ever. Raises `AccidentError`."""
         away_s = logged_s = 0.0
-        while True:
+        for round_ in count(1):
             await self._clock.sleep(WATCH_S)
             asked_s = self._clock.monotonic_s()
             try:
                 await self.look()
-                await self._compare_settings()
+                if round_ % COMPARE_EVERY == 0:
+                    await self._compare_settings()
             except KafkaError as error:
                 self.is_answering = False
                 now_s = self._clock.monotonic_s()
@@ -184,11 +190,14 @@ class ClusterWatch:
 
         Raises `AccidentError` for what two looks have seen, and `KafkaError`.
         """
+        await self._twice(self._look)
+
+    async def _twice(self, check: Callable[[], Awaitable[None]]) -> None:
         try:
-            await self._look()
+            await check()
         except AccidentError:
             await self._clock.sleep(CONFIRM_S)
-            await self._look()
+            await check()
 
     async def _look(self) -> None:
         working = self._partitions.working()

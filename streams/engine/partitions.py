@@ -127,7 +127,7 @@ class Partitions:
         """Have restored partitions work; returns whether they do.
 
         They do not where `generation` is no longer in force, or changelogs are not read to their ends. Raises
-        `KafkaError`, and `ShardError` where a row can't be read.
+        `KafkaError`, and `AccidentError` where a row can't be read.
         """
         partitions = sorted(self.shards)
         if generation != self.generation:

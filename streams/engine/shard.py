@@ -181,7 +181,7 @@ class Shard:
     def unpack(self) -> Iterator[None]:
         """Make rows of what was restored, giving way after every few.
 
-        Raises `ShardError` for what is no row, and `AccidentError` for one of a newer format or of another partition.
+        Raises `AccidentError` for what is no row, for a row of a newer format, and for one of another partition.
         """
         for table, packed in self._packed.items():
             for number, key in enumerate(list(packed), 1):
@@ -194,7 +194,7 @@ class Shard:
                 except (UnicodeDecodeError, msgspec.MsgspecError) as error:
                     row = key.decode(errors="replace")
                     msg = f"the row {row!r} of {table}, partition {self.partition}, can't be restored: {error}"
-                    raise ShardError(msg) from error
+                    raise AccidentError(Accident.UNREADABLE_ROW, msg) from error
                 self.unpacked_rows += 1
                 if number % ROWS_AT_A_STRETCH == 0:
                     yield

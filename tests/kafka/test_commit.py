@@ -12,7 +12,7 @@ from aiokafka.errors import IllegalOperation, InvalidProducerIdMapping, KafkaErr
 from streams.engine.clock import SystemClock
 from streams.engine.commit import Committer
 from streams.engine.kafka import AioKafka
-from streams.engine.ports import FencedError
+from streams.engine.ports import FencedError, IdForgottenError
 from streams.engine.shard import Commit, Outgoing
 from tests.support.workers import Installation
 from topics.catalogue import COMMANDS, RESULTS
@@ -99,7 +99,9 @@ async def test_also_when_its_producer_learns_it_before_the_next_call(
     assert len(await installation.read(RESULTS.name)) == 1
 
 
-async def test_also_when_its_producer_wraps_the_error(alone: Committer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_id_that_the_broker_has_forgotten_is_no_takeover(
+    alone: Committer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     producer = client(alone)
 
     async def expired(_topic: str) -> None:
@@ -109,7 +111,7 @@ async def test_also_when_its_producer_wraps_the_error(alone: Committer, monkeypa
         producer._txn_manager.fatal_error(error)
 
     monkeypatch.setattr(producer.client, "_wait_on_metadata", expired)
-    with pytest.raises(FencedError, match="InvalidProducerIdMapping"):
+    with pytest.raises(IdForgottenError, match="InvalidProducerIdMapping"):
         await alone.commit(COMMIT)
 
 

@@ -9,7 +9,7 @@ import pytest
 from aiokafka.errors import GroupAuthorizationFailedError, GroupCoordinatorNotAvailableError, KafkaConnectionError
 
 from streams.engine.changelogs import Changelogs
-from streams.engine.cluster import FRESH_MS, WATCH_S, ClusterWatch, live_settings
+from streams.engine.cluster import CONFIRM_S, FRESH_MS, WATCH_S, ClusterWatch, live_settings
 from streams.engine.fatal import Accident, AccidentError
 from streams.engine.merge import Merge
 from streams.engine.ports import TopicState
@@ -95,8 +95,10 @@ class Cluster:
         log += [Written(len(log), written_ms, KEY, encode_position(position)), Written(len(log) + 1, -1)]
 
     async def refused(self) -> AccidentError:
+        checking = asyncio.create_task(self.watch.check_start())
+        await self.clock.advance(CONFIRM_S)
         with pytest.raises(AccidentError) as refused:
-            await self.watch.check_start()
+            await checking
         assert "\n" not in str(refused.value)
         return refused.value
 
@@ -300,6 +302,6 @@ async def test_workers_that_disagree_are_told_once_until_they_agree(
     assert cluster.watch.disagreements == ["OBOL_RETENTION_H is 24 at http://b, and 168 here"]
     assert caplog.text.count("workers disagree: OBOL_RETENTION_H is 24 at http://b, and 168 here") == 1
     await cluster.clock.advance(FRESH_MS / 1_000)
-    assert cluster.watch.disagreements == [], "nothing was heard of it for two minutes"
+    assert cluster.watch.disagreements == [], "nothing was written for two minutes"
     assert "workers agree again" in caplog.text
     await cancel_and_wait([watching])

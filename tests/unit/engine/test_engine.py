@@ -20,6 +20,7 @@ from streams.engine.position import TABLE
 from streams.engine.shard import INPUTS, Phase
 from streams.engine.table import TABLES
 from streams.settings import Settings
+from tests.unit.engine import fakes
 from tests.unit.engine.fakes import FakeClock, FakeConsumer, FakeKafka, Written, process_end, settle
 from topics.catalogue import CLOCK, COMMANDS, DEAD_LETTERS, HEARTBEATS, PRICES
 
@@ -229,3 +230,30 @@ async def test_views_see_what_settings_and_prices_say(kafka: FakeKafka) -> None:
     assert engine.is_assigned
     await asyncio.sleep(0)
     await engine.stop()
+
+
+@pytest.mark.parametrize(
+    ("commits", "reason"),
+    [
+        (True, "the commit of partition 0 is not done after 360 s"),
+        (False, "an assignment of partitions from the consumer group is not done after 360 s"),
+    ],
+)
+async def test_what_never_ends_ends_the_process(
+    kafka: FakeKafka, caplog: pytest.LogCaptureFixture, *, commits: bool, reason: str
+) -> None:
+    worker = Worker(kafka, FakeClock())
+    await worker.engine.start()
+    if commits:
+        await worker.take_over(1)
+        kafka.committing.clear()
+        worker.engine.feed(worker.message(BEATS, 0, 1))
+    await worker.clock.advance(370.0)
+    ends = [ended.args for ended in fakes.ENDS]
+    fakes.ENDS.clear()
+    kafka.committing.set()
+    await worker.engine.stop()
+    # A task whose exception is not retrieved is logged with a traceback, when it is collected.
+    assert sum(task.exception() is not None for task in worker.engine._tasks if not task.cancelled()) == 1
+    assert ends == [(reason, Accident.TIMED_OUT)]
+    assert caplog.text.count(f"waiting for {reason.removesuffix(' is not done after 360 s')}, for 360 s at most") == 1

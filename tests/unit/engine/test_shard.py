@@ -475,7 +475,7 @@ def test_rows_are_unpacked_a_few_at_a_time_and_may_go_on_coming_meanwhile(monkey
 def test_what_is_no_row_is_named(key: bytes, value: bytes, words: str) -> None:
     shard = new_shard()
     shard.restore(Org.TABLE, key, value)
-    with pytest.raises(ShardError, match=re.escape(words)):
+    with pytest.raises(AccidentError, match=re.escape(words)):
         shard.start({})
 
 
