@@ -112,7 +112,7 @@ NAMES = (
         "Fetcher",
         "_client",
         "streams/engine/fetcher.py",
-        "sends the fetch requests, and asks for the metadata anew",
+        "sends the fetch requests, and asks for the metadata again",
         "how Fetcher sends a request",
     ),
     Private(
