@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shlex
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -148,6 +149,6 @@ def test_every_example_parses(
     # Nothing listens there, so an example that parses fails to connect.
     monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
     monkeypatch.setenv("OBOL_ADVERTISED_URL", "http://127.0.0.1:1")
-    output = obol(capsys, *example.split())
+    output = obol(capsys, *shlex.split(example))
     assert "answers at" in output.err
     assert output.code in {1, 3}

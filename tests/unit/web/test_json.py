@@ -52,6 +52,8 @@ async def test_the_dead_node_of_b8() -> None:
             "pending_ms": 0,
             "forgiven_ms": 3_510_000,
             "overbilled_ms": 0,
+            "credit_pending_ms": 0,
+            "credited_ms": 0,
             "held": None,
         }
         assert window["unexplained_ms"] == 0
@@ -76,6 +78,7 @@ async def test_a_deployment_and_its_replicas() -> None:
             "current_replicas": 1,
             "min_replicas": 2,
             "profile": "dedicated.h100.2x",
+            "labels": {},
             "replicas": [
                 {"replica_id": "chat-r1", "status": "pending"},
                 {"replica_id": "chat-r2", "status": "running"},
