@@ -67,10 +67,10 @@ async def cluster(settings: Settings) -> AsyncIterator[Cluster]:
     consumer = AIOKafkaConsumer(
         **options, isolation_level="read_committed", auto_offset_reset="earliest", enable_auto_commit=False
     )
-    await admin.start()
     try:
-        await consumer.start()
+        await admin.start()
         try:
+            await consumer.start()
             yield Cluster(settings, admin, consumer)
         finally:
             await consumer.stop()

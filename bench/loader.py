@@ -51,8 +51,8 @@ async def loader(settings: Settings) -> AsyncIterator[Loader]:
     producer = AIOKafkaProducer(
         **settings.kafka_client_options(), acks="all", compression_type="lz4", max_batch_size=_BATCH_BYTES
     )
-    await producer.start()
     try:
+        await producer.start()
         yield Loader(settings, producer)
     finally:
         await producer.stop()

@@ -21,8 +21,8 @@ async def read(topic: str, partitions: int, records: int) -> tuple[float, float]
     consumer = AIOKafkaConsumer(
         **Settings.load_or_exit().kafka_client_options(), enable_auto_commit=False, auto_offset_reset="earliest"
     )
-    await consumer.start()
     try:
+        await consumer.start()
         assigned = [TopicPartition(topic, partition) for partition in range(partitions)]
         consumer.assign(assigned)
         await consumer.seek_to_beginning(*assigned)

@@ -217,8 +217,8 @@ async def publisher(installation: Installation) -> AsyncIterator[Publisher]:
     producer = AIOKafkaProducer(
         **installation.kafka_client_options(), acks="all", enable_idempotence=True, compression_type="lz4", linger_ms=5
     )
-    await producer.start()
     try:
+        await producer.start()
         yield Publisher(installation, producer)
     finally:
         await producer.stop()

@@ -156,8 +156,8 @@ class AioKafkaAdmin(_Client[AIOKafkaConsumer], ports.Admin):
 
     async def last_records(self, partitions: Iterable[ports.TopicPartition]) -> dict[ports.TopicPartition, Record]:
         reader = AIOKafkaConsumer(**self._reading)
-        await reader.start()
         try:
+            await reader.start()
             async with asyncio.timeout(LAST_RECORDS_S):
                 return await _last_records(reader, [TopicPartition(*partition) for partition in partitions])
         except TimeoutError as error:

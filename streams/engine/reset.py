@@ -42,8 +42,8 @@ async def accept_reset(settings: Settings, topic: str, start: str | None = None)
     """
     kafka, changelogs = AioKafka(settings.kafka_client_options()), Changelogs(settings.app_id, TABLES)
     admin = kafka.admin(f"{settings.app_id}-reset")
-    await admin.start()
     try:
+        await admin.start()
         name = settings.topic(topic)
         state = (await admin.topics([name])).get(name)
         if state is None:

@@ -133,8 +133,8 @@ class KafkaLookup:
         consumer = AIOKafkaConsumer(
             **self._options, group_id=None, enable_auto_commit=False, isolation_level="read_committed"
         )
-        await consumer.start()
         try:
+            await consumer.start()
             consumer.assign([place])
             first = (await consumer.offsets_for_times({place: since_ms}))[place]
             if first is None:
