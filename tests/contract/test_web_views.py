@@ -161,6 +161,8 @@ def test_deployments_and_replicas(obol: Outside, acme: str) -> None:
         "pending_ms": MINUTE_MS + 500,
         "forgiven_ms": 0,
         "overbilled_ms": 0,
+        "credited_ms": 0,
+        "credit_pending_ms": 0,
         "held": "no_heartbeat",
     }
     replica = shown(obol, f"/orgs/{acme}/replicas/first-r1")
@@ -250,6 +252,8 @@ def test_instances(obol: Outside, acme: str) -> None:
         "pending_ms": 500,
         "forgiven_ms": 0,
         "overbilled_ms": 0,
+        "credited_ms": 0,
+        "credit_pending_ms": 0,
         "held": None,
     }
 
