@@ -1,6 +1,6 @@
 """Every number of the rules, its unit in its name, with the rule it comes from.
 
-Bounds of single fields stand with the types in `schemas/ids.py`. "A limit of time" means "at or after".
+Bounds of single fields are with the types in `schemas/ids.py`. "A limit of time" means "at or after".
 """
 
 from typing import Final
@@ -49,7 +49,7 @@ MAX_EVENTS_PER_WINDOW_PER_RECORD: Final = 60
 """B5: usage events that one applied record may send for one window; the rest follow at the next ticks."""
 
 MIN_FIRST_REPLICAS: Final = 1
-"""P2, P7: a deployment that is created or woken gets at least this many replicas."""
+"""P2, P7: a deployment that is created or resumed gets at least this many replicas."""
 
 STOP_TIMEOUT_MS: Final = 30 * MINUTE_MS
 """I1: a stop not confirmed for this long puts the instance back to running, `stop_timed_out`."""
@@ -79,10 +79,10 @@ MAX_CREDITS_PER_WINDOW_PER_RECORD: Final = 60
 """B13: credits that one applied record may send for one window; the rest follow at the next ticks."""
 
 ZOMBIE_AFTER_MS: Final = 90 * SECOND_MS
-"""R6: from how long after its end on a replica that is still heard from is told to end."""
+"""R6: from how long after its end a replica that still sends signs of life is sent `abort_job` again."""
 
 ZOMBIE_ABORT_INTERVAL_MS: Final = 10 * MINUTE_MS
-"""R6: the least time between two `abort_job` orders of that kind, per replica."""
+"""R6: the least time between two such `abort_job` orders of a replica."""
 
 MAX_CLOCK_DIFFERENCE_MS: Final = 5 * MINUTE_MS
 """Contract, `obol.clock`: a tick whose timestamp is more than this from its writer's clock is void."""

@@ -1,1 +1,1 @@
-"""What running time costs, pure: clock minutes, windows, prices and money (rules B and I6)."""
+"""Billing, pure: clock minutes, windows, prices, credits and money (rules B and I6)."""

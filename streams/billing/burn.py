@@ -1,4 +1,4 @@
-"""What an org spends an hour, and how long its balance lasts (rule I6)."""
+"""Burn and runway: what an org spends per hour, and how long its balance lasts (rule I6)."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from streams.limits import HOUR_S
 
 
 def burn_per_hour(units: Mapping[str, int], prices: Prices, now_ms: int) -> int:
-    """Atto an hour for `units` (how many of each profile are running); what has no price counts 0 (I6 D)."""
+    """Return atto per hour for `units`, the number of each profile; a profile without a price counts 0 (I6 D)."""
     total = 0
     for profile, count in units.items():
         record = prices.at(profile, now_ms)
@@ -18,7 +18,7 @@ def burn_per_hour(units: Mapping[str, int], prices: Prices, now_ms: int) -> int:
 
 
 def runway_s(balance: int, burn: int) -> int | None:
-    """Whole seconds that `balance` lasts at `burn` (both atto): 0 at or below zero, None without burn (contract)."""
+    """Return how many whole seconds `balance` lasts at `burn` (both atto): 0 at or below zero, None without burn."""
     if balance <= 0:
         return 0
     return balance * HOUR_S // burn if burn else None

@@ -1,4 +1,4 @@
-"""Credits: which milliseconds of a window are owed back, and in which pieces they are sent (rules B10, B13)."""
+"""Credits: which parts of a window are owed back, and how they are cut into messages (rules B10, B13)."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -27,18 +27,18 @@ class Piece(NamedTuple):
 def not_yet_owed(window: Window, start: int, end: int) -> list[Stretch]:
     """Return the parts of [`start`, `end`) that were billed and are not yet owed back, in order."""
     start, end = max(start, window.opened_at), min(end, window.billed_to)
-    found = []
+    stretches = []
     for owed_start, owed_end in window.owed_back:
         if start < min(owed_start, end):
-            found.append((start, min(owed_start, end)))
+            stretches.append((start, min(owed_start, end)))
         start = max(start, owed_end)
     if start < end:
-        found.append((start, end))
-    return found
+        stretches.append((start, end))
+    return stretches
 
 
 def union(stretches: Iterable[Stretch]) -> tuple[Stretch, ...]:
-    """Return the same milliseconds in order, adjacent and overlapping stretches merged."""
+    """Return the stretches in order, with adjacent and overlapping ones merged."""
     merged: list[Stretch] = []
     for start, end in sorted(stretches):
         if merged and start <= merged[-1][1]:
@@ -49,28 +49,28 @@ def union(stretches: Iterable[Stretch]) -> tuple[Stretch, ...]:
 
 
 def next_credits(window: Window) -> tuple[list[Piece], tuple[OwedCredit, ...]]:
-    """Return the oldest credits to send now, at most 60, each within a clock minute, and what is then still owed."""
+    """Return the oldest credits to send now, at most 60, each within a clock minute, and what remains owed."""
     pieces: list[Piece] = []
-    left: list[OwedCredit] = []
+    remaining: list[OwedCredit] = []
     for owed in sorted(window.owed_credits):
         start = owed.start
         for piece_start, piece_end in cut(start, owed.end, MAX_CREDITS_PER_WINDOW_PER_RECORD - len(pieces)):
             pieces.append(Piece(piece_start, piece_end, owed.reason, owed.note))
             start = piece_end
         if start < owed.end:
-            left.append(owed._replace(start=start))
-    return pieces, tuple(left)
+            remaining.append(owed._replace(start=start))
+    return pieces, tuple(remaining)
 
 
 def credit_of(window: Window, piece: Piece, labels: dict[str, str] | None) -> Credit:
     """Return the credit for `piece`, which lies within one usage event of `window`."""
     meter = METERS[window.meter]
     billed_from = max(window.opened_at, floor_minute(piece.start))
-    taken_from = usage_id(window.meter, window.owner_id, billed_from)
+    usage = usage_id(window.meter, window.owner_id, billed_from)
     start = rfc3339(piece.start)
     return Credit.model_construct(
-        id=f"{taken_from}:credit:{start}",
-        usage_id=taken_from,
+        id=f"{usage}:credit:{start}",
+        usage_id=usage,
         reason=piece.reason,
         note=piece.note,
         type=meter.usage_type,

@@ -1,4 +1,4 @@
-"""Clock minutes: where time is cut for billing (rules B3, B4). All times are UTC milliseconds."""
+"""Clock minutes: the unit in which time is billed (rules B3, B4). All times are UTC milliseconds."""
 
 from collections.abc import Iterator
 
@@ -6,14 +6,14 @@ from streams.limits import MINUTE_MS
 
 
 def floor_minute(at_ms: int) -> int:
-    """The start of the clock minute that holds `at_ms`."""
+    """Return the start of the clock minute that contains `at_ms`."""
     return at_ms - at_ms % MINUTE_MS
 
 
-def cut(start_ms: int, end_ms: int, most: int) -> Iterator[tuple[int, int]]:
-    """[start, end) in pieces that end at clock minutes, oldest first, at most `most` of them; none when it is empty."""
-    while start_ms < end_ms and most > 0:
+def cut(start_ms: int, end_ms: int, at_most: int) -> Iterator[tuple[int, int]]:
+    """Yield [start, end) in pieces that end at clock minutes, oldest first, `at_most` of them; none if it is empty."""
+    while start_ms < end_ms and at_most > 0:
         piece_end = min(floor_minute(start_ms) + MINUTE_MS, end_ms)
         yield start_ms, piece_end
         start_ms = piece_end
-        most -= 1
+        at_most -= 1

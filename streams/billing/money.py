@@ -7,14 +7,14 @@ ATTO: int = 10**SCALE_DIGITS
 
 
 def to_atto(text: str) -> int:
-    """`text`, a decimal string as the contract has it, in atto: exact."""
+    """Return `text`, a decimal string of the contract, in atto; exact."""
     sign, digits = (-1, text[1:]) if text.startswith("-") else (1, text)
     whole, _, fraction = digits.partition(".")
     return sign * (int(whole) * ATTO + int(fraction.ljust(SCALE_DIGITS, "0")))
 
 
 def to_text(atto: int) -> str:
-    """`atto` as a decimal string without trailing zeros: 1500000000000000000 → "1.5"."""
+    """Return `atto` as a decimal string without trailing zeros: 1500000000000000000 → "1.5"."""
     whole, fraction = divmod(abs(atto), ATTO)
     digits = f"{whole}.{fraction:0{SCALE_DIGITS}d}".rstrip("0").rstrip(".")
     return f"-{digits}" if atto < 0 else digits

@@ -14,7 +14,7 @@ from streams.billing.minutes import cut, floor_minute
 from streams.limits import HEARTBEAT_GRACE_MS, MAX_EVENTS_PER_WINDOW_PER_RECORD
 
 DERIVED: Final = "derived"
-"""The key of a field's metadata that says: kept by the `RowStore` in memory, not part of the row as it is written."""
+"""Metadata key of a field that the `RowStore` derives and keeps in memory; it is not written to the changelog."""
 
 
 class Held(StrEnum):
@@ -75,7 +75,7 @@ class Window:
 
     @property
     def row_id(self) -> str:
-        """Its id within its org and table."""
+        """The row's id within its org and table."""
         return self.window_id
 
     @property
@@ -90,12 +90,12 @@ class Window:
 
     @property
     def credit_pending_ms(self) -> int:
-        """How much is owed back and not yet sent, in ms (B13)."""
+        """The time owed back and not yet sent, in ms (B13)."""
         return sum(credit.end - credit.start for credit in self.owed_credits)
 
     @property
     def credited_ms(self) -> int:
-        """How much was sent back, in ms (B13)."""
+        """The time for which credits were sent, in ms (B13)."""
         return sum(end - start for start, end in self.owed_back) - self.credit_pending_ms
 
 
@@ -110,13 +110,13 @@ class Figures(NamedTuple):
 
     @property
     def unexplained_ms(self) -> int:
-        """What B12 leaves over: 0, or an alarm."""
+        """The difference between the two sides of B12: not 0 is an error."""
         return self.running_ms - self.billed_ms - self.pending_ms - self.forgiven_ms + self.overbilled_ms
 
 
 @dataclass(slots=True)
 class Totals:
-    """The figures of many windows, added up; `unexplained_…` of each, so that one too many can't hide one too few."""
+    """The sums of many windows' figures. `unexplained_ms` adds up absolute values, so that errors can't cancel out."""
 
     running_ms: int = 0
     billed_ms: int = 0
@@ -132,7 +132,7 @@ class Totals:
         return Figures(self.running_ms, self.billed_ms, self.pending_ms, self.forgiven_ms, self.overbilled_ms)
 
     def add(self, window: Window, as_of_ms: int) -> int:
-        """Count a window in; returns how many ms of it are unexplained, their sign dropped (B12)."""
+        """Add a window's figures. Returns the absolute value of its unexplained time, in ms (B12)."""
         # Unpacked and written out: there may be a million windows.
         running_ms, billed_ms, pending_ms, forgiven_ms, overbilled_ms = figures(window, as_of_ms)
         self.running_ms += running_ms
@@ -148,17 +148,17 @@ class Totals:
 
 
 def horizon(window: Window, now_ms: int) -> int:
-    """How far `window` may be billed at `now_ms` (B3): whole minutes while open, to the millisecond once closed."""
-    beat = window.last_health_check
+    """Return up to when `window` may be billed at `now_ms` (B3): in whole minutes while open, exactly once closed."""
+    heartbeat = window.last_health_check
     if window.ended_at is not None:
-        end = window.ended_at if beat is None else min(window.ended_at, beat + HEARTBEAT_GRACE_MS)
+        end = window.ended_at if heartbeat is None else min(window.ended_at, heartbeat + HEARTBEAT_GRACE_MS)
     else:
-        end = floor_minute(now_ms if beat is None else min(now_ms, beat + HEARTBEAT_GRACE_MS))
+        end = floor_minute(now_ms if heartbeat is None else min(now_ms, heartbeat + HEARTBEAT_GRACE_MS))
     return max(end, window.opened_at)
 
 
 def next_pieces(window: Window, now_ms: int) -> Iterator[tuple[int, int]]:
-    """The pieces of `window` to bill at `now_ms`, oldest first, at most 60 (B4, B5)."""
+    """Yield the pieces of `window` to bill at `now_ms`, oldest first, at most 60 (B4, B5)."""
     return cut(window.billed_until, horizon(window, now_ms), MAX_EVENTS_PER_WINDOW_PER_RECORD)
 
 
@@ -168,7 +168,7 @@ def is_settled(window: Window, now_ms: int) -> bool:
 
 
 def figures(window: Window, as_of_ms: int) -> Figures:
-    """Where the time of `window` stands as of `as_of_ms` (B12); forgiven and overbilled from the close on (B6, B10)."""
+    """Return the figures of `window` as of `as_of_ms` (B12); forgiven and overbilled only once closed (B6, B10)."""
     if window.ended_at is None:
         until = max(as_of_ms, window.billed_until)
         return Figures(until - window.opened_at, window.billed_ms, until - window.billed_until, 0, 0)

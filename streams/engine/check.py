@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from streams.engine.rowcodec import TYPES, RowReader, encode_row
-from streams.rules.rows import Org, Row, Seen, row_key
-from streams.rules.store import OrgRows, RowStore, seen_row
+from streams.rules.rows import EventMemory, Org, Row, row_key
+from streams.rules.store import OrgRows, RowStore, event_memory
 
 ENABLED: Final = os.environ.get("OBOL_DEBUG_CHECKS") == "1"
 
@@ -94,7 +94,7 @@ def _encoded(rows: OrgRows) -> dict[tuple[str, bytes], bytes]:
     org_id, found = rows.org.org_id, {}
     for table in TYPES:
         for row_id, value in rows.table(table).items():
-            row = seen_row(org_id, row_id, value) if table == Seen.TABLE else value
+            row = event_memory(org_id, row_id, value) if table == EventMemory.TABLE else value
             found[table, row_key(row)] = encode_row(row)
     return found
 

@@ -38,7 +38,7 @@ from streams.engine.position import decode_position, encode_position
 from streams.engine.shard import Commit, Shard
 from streams.engine.tasks import cancel_and_wait
 from streams.engine.waits import Waits
-from streams.rules.decision import Note
+from streams.rules.decision import LogLine
 from topics.catalogue import USAGE
 
 MAX_COMMITS_AT_ONCE: Final = 4
@@ -178,7 +178,7 @@ class Commits:
         seconds = self._clock.monotonic_s() - started_s
         for callback in self.after_commit:
             callback(shard, commit, seconds)
-        for note in commit.notes:
+        for note in commit.log_lines:
             _log(note)
 
     async def _write(self, lane: _Lane, commit: Commit, committed: Mapping[str, int]) -> dict[str, int] | None:
@@ -245,7 +245,7 @@ def _end_after(error: Exception, partition: int, seconds: float) -> NoReturn:
     end_with(f"partition {partition} can't be committed", error)
 
 
-def _log(note: Note) -> None:
+def _log(note: LogLine) -> None:
     fields = ", ".join(f"{name}={value}" for name, value in note.fields.items())
     log.log(_LEVELS.get(note.level, logging.INFO), "%s: %s", note.event, fields)
 

@@ -20,15 +20,15 @@ from streams.engine.fatal import Accident, AccidentError
 from streams.meters import METERS
 from streams.rules.rows import (
     ROW_TYPES,
-    Answer,
+    CommandMemory,
     DayUsage,
     Deployment,
+    EventMemory,
     Instance,
-    OperatorAnswer,
+    OperatorCommandMemory,
     Org,
     Replica,
     Row,
-    Seen,
     UsedId,
 )
 
@@ -41,11 +41,11 @@ _IDS: Final[dict[type, tuple[str, ...]]] = {
     Replica: ("org_id", "replica_id"),
     Instance: ("org_id", "instance_id"),
     Window: ("org_id", "window_id"),
-    Answer: ("org_id", "command_id"),
-    OperatorAnswer: ("org_id", "command_id"),
+    CommandMemory: ("org_id", "command_id"),
+    OperatorCommandMemory: ("org_id", "command_id"),
     UsedId: ("org_id", "kind", "entity_id"),
     DayUsage: ("org_id", "day", "type", "profile"),
-    Seen: ("org_id", "topic", "event_id"),
+    EventMemory: ("org_id", "topic", "event_id"),
 }
 """The fields that a key holds, which come first in a row, too."""
 

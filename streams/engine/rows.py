@@ -14,7 +14,7 @@ from streams.billing.windows import DERIVED
 from streams.engine import position as positions
 from streams.engine.position import Position
 from streams.engine.rowcodec import TYPES
-from streams.rules.rows import Seen
+from streams.rules.rows import EventMemory
 from streams.rules.store import OrgRows, RowStore
 
 DESCRIPTIONS: Final = {
@@ -69,9 +69,9 @@ def org_row(rows: OrgRows, table: str, row_id: str) -> dict[str, Any] | None:
     found = rows.table(table).get(row_id)
     if found is None:
         return None
-    if table == Seen.TABLE:
+    if table == EventMemory.TABLE:
         topic, _, event_id = row_id.partition("/")
-        found = Seen(rows.org.org_id, topic, event_id, found)
+        found = EventMemory(rows.org.org_id, topic, event_id, found)
     plain: dict[str, Any] = _plain(found)
     return plain
 

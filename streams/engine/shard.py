@@ -28,7 +28,7 @@ from streams.engine.rowcodec import TYPES, RowReader, encode_row
 from streams.limits import DAY_MS
 from streams.rules.accountant import Accountant
 from streams.rules.context import Switches
-from streams.rules.decision import Charge, Decision, Note
+from streams.rules.decision import Charge, Decision, LogLine
 from streams.rules.rows import row_key
 from streams.rules.store import NEVER, RowStore
 from streams.rules.tick import is_void
@@ -97,7 +97,7 @@ class Commit:
     outputs: list[Outgoing] = field(default_factory=list)
     charges: list[Charge] = field(default_factory=list)
     offsets: dict[str, int] = field(default_factory=dict)
-    notes: list[Note] = field(default_factory=list)
+    log_lines: list[LogLine] = field(default_factory=list)
     changelogs: dict[str, int] = field(default_factory=dict)
 
     def messages(self) -> Iterator[Outgoing]:
@@ -479,7 +479,7 @@ class Shard:
             outputs=outputs + outgoing,
             charges=decision.charges,
             offsets=moves,
-            notes=decision.notes,
+            log_lines=decision.log_lines,
             changelogs=self.position.changelogs,
         )
 

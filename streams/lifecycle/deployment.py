@@ -7,7 +7,7 @@ from streams.lifecycle.machine import Machine
 
 
 class DeploymentStatus(StrEnum):
-    """Where a deployment stands (P1). `failed` and `stopped` are terminal; `paused` is scaled to zero."""
+    """The status of a deployment (P1). `failed` and `stopped` are terminal; `paused` is scaled to zero."""
 
     CREATED = "created"
     PAUSED = "paused"

@@ -1,4 +1,4 @@
-"""The instance's state machine (rules I1 to I4, I7, I9 to I11): one row for each stage, with all that it means.
+"""The instance's state machine (rules I1 to I4, I7, I9 to I11): one row for each stage, with all of its properties.
 
 A trigger without an entry in a stage's row is refused (a command) or ignored (a report); the instance stays.
 """
@@ -26,7 +26,7 @@ class InstanceState(StrEnum):
 
 
 class InstanceStage(StrEnum):
-    """Where an instance stands in its machine: its state, with `running` in two.
+    """The stage of an instance: its state, with `running` split in two.
 
     `STOP_PENDING`: running, after a stop that was not confirmed in time; the stop is sent again at each tick (I1).
     """
@@ -69,7 +69,7 @@ class Report(StrEnum):
 
 
 class Timer(StrEnum):
-    """What the clock or the balance does to an instance, judged at a tick or at a balance update (I1, I7 to I9)."""
+    """What time or the balance triggers, at a tick or at a balance update (I1, I7 to I9)."""
 
     STOP_TIMED_OUT = "stop_timed_out"
     START_TIMED_OUT = "start_timed_out"
@@ -100,32 +100,32 @@ Trigger = Action | Report | Timer
 
 
 @dataclass(frozen=True, slots=True)
-class InstanceMove:
+class InstanceTransition:
     """A change of an instance's stage.
 
-    `order` is sent to the host on arrival. `explains`: the trigger's name becomes the `error_code` (I3).
-    `releases`: the GPUs are released at once (I10). `through`: a stage that is entered and left in the same instant.
+    `order` is sent to the host on entry. `sets_error_code`: the trigger's name becomes the `error_code` (I3).
+    `releases_gpus`: at once (I10). `through`: a stage that is entered and left at the same time.
     """
 
     to: InstanceStage
     order: Order | None = None
-    explains: bool = False
-    releases: bool = False
+    sets_error_code: bool = False
+    releases_gpus: bool = False
     through: InstanceStage | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageRow:
-    """All that a stage means.
+    """All properties of a stage.
 
     `state`: what consumers see. `runs` and `burns`: the names of the meters that run (I2), and of those that
-    count for the burn (I6). `serves`: the order whose attempts are counted from 1 anew on entry. `resends`: the order
-    that is sent again at each tick. `times_out`: after how many ms which timer moves it. `on_empty_balance`: I7.
-    `unbilled`: reports of something that runs or is held unbilled, and the order that is sent again for them (I4).
+    count for the burn (I6). `serves`: the order whose attempts are counted from 1 again on entry. `resends`: the order
+    that is sent again at each tick. `times_out`: the timer, and after how many ms it fires. `on_empty_balance`: I7.
+    `unbilled`: reports that something exists or runs unbilled, and the order that is sent again for each (I4).
     """
 
     state: InstanceState
-    moves: Mapping[Trigger, InstanceMove]
+    moves: Mapping[Trigger, InstanceTransition]
     allowed: tuple[Action, ...]
     transitional: bool
     runs: tuple[str, ...]
@@ -137,15 +137,15 @@ class StageRow:
     unbilled: Mapping[Report, Order] = field(default_factory=dict)
 
 
-_UP = InstanceMove(InstanceStage.RUNNING)
-_STOPPED = InstanceMove(InstanceStage.STOPPED)
-_STOPPED_AT_ONCE = InstanceMove(InstanceStage.STOPPED, through=InstanceStage.STOPPING)
-_STOP = InstanceMove(InstanceStage.STOPPING, order=Order.STOP)
-_DESTROYED = InstanceMove(InstanceStage.DESTROYED)
-_DESTROY = InstanceMove(InstanceStage.DESTROYING, order=Order.DESTROY)
-_NOT_STARTED = InstanceMove(InstanceStage.STOPPED, explains=True)
-_FAILED = InstanceMove(InstanceStage.ERROR, explains=True, releases=True)
-_GONE = InstanceMove(InstanceStage.ERROR, explains=True)
+_UP = InstanceTransition(InstanceStage.RUNNING)
+_STOPPED = InstanceTransition(InstanceStage.STOPPED)
+_STOPPED_AT_ONCE = InstanceTransition(InstanceStage.STOPPED, through=InstanceStage.STOPPING)
+_STOP = InstanceTransition(InstanceStage.STOPPING, order=Order.STOP)
+_DESTROYED = InstanceTransition(InstanceStage.DESTROYED)
+_DESTROY = InstanceTransition(InstanceStage.DESTROYING, order=Order.DESTROY)
+_NOT_STARTED = InstanceTransition(InstanceStage.STOPPED, sets_error_code=True)
+_FAILED = InstanceTransition(InstanceStage.ERROR, sets_error_code=True, releases_gpus=True)
+_GONE = InstanceTransition(InstanceStage.ERROR, sets_error_code=True)
 
 STAGES: Final[Mapping[InstanceStage, StageRow]] = {
     InstanceStage.CREATING: StageRow(
@@ -235,7 +235,7 @@ STAGES: Final[Mapping[InstanceStage, StageRow]] = {
             Report.WORKLOAD_COMPLETED: _STOPPED,
             Report.WORKLOAD_LOST: _FAILED,
             Report.WORKLOAD_GONE: _GONE,
-            Timer.STOP_TIMED_OUT: InstanceMove(InstanceStage.STOP_PENDING, explains=True),
+            Timer.STOP_TIMED_OUT: InstanceTransition(InstanceStage.STOP_PENDING, sets_error_code=True),
             Action.DESTROY: _DESTROY,
         },
         allowed=(Action.DESTROY,),
@@ -248,7 +248,7 @@ STAGES: Final[Mapping[InstanceStage, StageRow]] = {
     InstanceStage.STOPPED: StageRow(
         state=InstanceState.STOPPED,
         moves={
-            Action.START: InstanceMove(InstanceStage.STARTING, order=Order.START),
+            Action.START: InstanceTransition(InstanceStage.STARTING, order=Order.START),
             Report.WORKLOAD_GONE: _GONE,
             Timer.BALANCE_DEBT: _DESTROY,
             Action.DESTROY: _DESTROY,
@@ -299,7 +299,7 @@ STAGES: Final[Mapping[InstanceStage, StageRow]] = {
     ),
 }
 
-MACHINE: Final[Machine[InstanceStage, Trigger, InstanceMove]] = Machine(
+MACHINE: Final[Machine[InstanceStage, Trigger, InstanceTransition]] = Machine(
     {stage: row.moves for stage, row in STAGES.items()}, frozenset({InstanceStage.DESTROYED})
 )
 

@@ -9,7 +9,7 @@ from streams.lifecycle.machine import Machine, Stay
 
 
 class ReplicaStatus(StrEnum):
-    """Where a replica stands (R1). `failed` and `stopped` are terminal."""
+    """The status of a replica (R1). `failed` and `stopped` are terminal."""
 
     PENDING = "pending"
     PULLING = "pulling_docker_image"
@@ -21,7 +21,7 @@ class ReplicaStatus(StrEnum):
 
 
 class Signal(StrEnum):
-    """What a progress callback says, once its status and message are read together (R2, R3)."""
+    """The meaning of a progress callback: its status and its message, read together (R2, R3)."""
 
     PULLING_IMAGE = "pulling_image"
     MODEL_SERVER = "model_server"
@@ -41,8 +41,8 @@ class FailReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaMove:
-    """A step to another status; a failure carries its reason, and whether it is fatal for the deployment (P3)."""
+class ReplicaTransition:
+    """A change to another status; a failure has its reason, and whether it is fatal for the deployment (P3)."""
 
     to: ReplicaStatus
     fail_reason: FailReason | None = None
@@ -51,15 +51,15 @@ class ReplicaMove:
 
 TERMINAL: Final = frozenset({ReplicaStatus.FAILED, ReplicaStatus.STOPPED})
 
-_TO_PULLING = ReplicaMove(ReplicaStatus.PULLING)
-_TO_INITING = ReplicaMove(ReplicaStatus.INITING)
-_TO_RUNNING = ReplicaMove(ReplicaStatus.RUNNING)
-_TO_RESTARTING = ReplicaMove(ReplicaStatus.RESTARTING)
-_PULL_FAILED = ReplicaMove(ReplicaStatus.FAILED, FailReason.IMAGE_PULL_FAILED, fatal=True)
-_INIT_FAILED = ReplicaMove(ReplicaStatus.FAILED, FailReason.CONTAINER_INIT_FAILED, fatal=True)
-_CRASHED = ReplicaMove(ReplicaStatus.FAILED, FailReason.CONTAINER_CRASHED)
+_TO_PULLING = ReplicaTransition(ReplicaStatus.PULLING)
+_TO_INITING = ReplicaTransition(ReplicaStatus.INITING)
+_TO_RUNNING = ReplicaTransition(ReplicaStatus.RUNNING)
+_TO_RESTARTING = ReplicaTransition(ReplicaStatus.RESTARTING)
+_PULL_FAILED = ReplicaTransition(ReplicaStatus.FAILED, FailReason.IMAGE_PULL_FAILED, fatal=True)
+_INIT_FAILED = ReplicaTransition(ReplicaStatus.FAILED, FailReason.CONTAINER_INIT_FAILED, fatal=True)
+_CRASHED = ReplicaTransition(ReplicaStatus.FAILED, FailReason.CONTAINER_CRASHED)
 
-TRANSITIONS: Final[dict[ReplicaStatus, dict[Signal, ReplicaMove | Stay]]] = {
+TRANSITIONS: Final[dict[ReplicaStatus, dict[Signal, ReplicaTransition | Stay]]] = {
     ReplicaStatus.PENDING: {
         Signal.PULLING_IMAGE: _TO_PULLING,
         Signal.MODEL_SERVER: _TO_INITING,
@@ -106,7 +106,7 @@ TRANSITIONS: Final[dict[ReplicaStatus, dict[Signal, ReplicaMove | Stay]]] = {
     ReplicaStatus.STOPPED: {},
 }
 
-MACHINE: Final[Machine[ReplicaStatus, Signal, ReplicaMove]] = Machine(TRANSITIONS, TERMINAL)
+MACHINE: Final[Machine[ReplicaStatus, Signal, ReplicaTransition]] = Machine(TRANSITIONS, TERMINAL)
 
 _WORD: Final = re.compile(r"[\w']+")
 _SENTENCE_END: Final = re.compile(r"[.,;:!?\n\r\v\f\x85\u2028\u2029]")
@@ -125,7 +125,7 @@ _SIGNAL_BY_STATUS = {
 
 
 def read_signal(status: str, message: str, *, healthy: bool | None = None) -> Signal | None:
-    """Return the signal in a callback; None when it says nothing known (R2).
+    """Return the signal in a callback; None when it has no known one (R2).
 
     Two starting steps in one message count as the later one. `healthy`, where given, decides instead of the text.
     """
@@ -140,10 +140,10 @@ def read_signal(status: str, message: str, *, healthy: bool | None = None) -> Si
 
 
 def says_healthy(message: str) -> bool:
-    """Return whether the word "healthy" stands in a text and no occurrence of it is denied (R2)."""
+    """Return whether the word "healthy" occurs in a text and no occurrence of it is denied (R2)."""
     text = message.lower().replace("’", "'")
     words = [(word, found) for found in _WORD.finditer(text) if (word := found[0].strip("'"))]
-    says = False
+    found_healthy = False
     for at, (word, found) in enumerate(words):
         if word == "unhealthy":
             return False
@@ -151,14 +151,14 @@ def says_healthy(message: str) -> bool:
             continue
         if _is_denied(text, words[max(0, at - _WORDS_BEFORE) : at + 1], found.end()):
             return False
-        says = True
-    return says
+        found_healthy = True
+    return found_healthy
 
 
 def _is_denied(text: str, words: list[tuple[str, re.Match[str]]], end: int) -> bool:
     """Return whether the last of `words`, which ends at `end`, is denied by those before it or by a value after it."""
     value = _VALUE.match(text, end)
-    if value is not None and (given := value[1].rstrip(".!?")) and given not in _TRUE_VALUES:
+    if value is not None and (assigned := value[1].rstrip(".!?")) and assigned not in _TRUE_VALUES:
         return True
     for (word, found), (_, following) in zip(words[-2::-1], words[:0:-1], strict=True):
         between = text[found.end() : following.start()]

@@ -167,7 +167,7 @@ class ReadModel:
     # Writing
 
     def committed(self, shard: Shard, rows: Mapping[str, Iterable[tuple[bytes, bytes | None]]]) -> None:
-        """Note which rows were committed. Costs the commit path no I/O and bounded memory."""
+        """LogLine which rows were committed. Costs the commit path no I/O and bounded memory."""
         copy = self._copies.get(shard.partition)
         if copy is None or copy.shard is not shard:
             return

@@ -18,7 +18,7 @@ from streams.engine.rowcodec import RowReader
 from streams.engine.shard import INPUTS, MAX_RUN_RECORDS, Commit, Outgoing, Shard
 from streams.limits import HOUR_MS
 from streams.rules.context import Switches
-from streams.rules.decision import Note
+from streams.rules.decision import LogLine
 from streams.rules.rows import Row
 from streams.rules.store import RowStore
 from topics.catalogue import CLOCK, PRICES
@@ -49,7 +49,7 @@ class LogRecord(NamedTuple):
 class Log:
     """The broker's part: records by topic and partition, and the rows and offsets that were committed.
 
-    `notes` is what the commits had to say to people.
+    `log_lines`: the log lines of the commits.
     """
 
     records: dict[tuple[str, int], list[LogRecord]] = field(default_factory=lambda: defaultdict(list))
@@ -57,7 +57,7 @@ class Log:
     changelogs: dict[tuple[str, int], list[tuple[bytes, bytes | None]]] = field(
         default_factory=lambda: defaultdict(list)
     )
-    notes: list[Note] = field(default_factory=list)
+    log_lines: list[LogLine] = field(default_factory=list)
 
     def append(self, message: Outgoing) -> LogRecord:
         """Write one message at the end of its partition."""
@@ -82,7 +82,7 @@ class Log:
             self.append(message)
         for topic, offset in commit.offsets.items():
             self.offsets[topic, commit.partition] = offset
-        self.notes += commit.notes
+        self.log_lines += commit.log_lines
 
 
 class ShardDriver:

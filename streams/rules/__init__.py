@@ -1,5 +1,5 @@
-"""What each event does, pure: (rows, event, now) → Decision (every rule of the rule book).
+"""The rules, pure: (rows, event, now) → Decision.
 
-`accountant.py` is the way in. A rule changes rows in its `RowStore`, and names each changed row, output and count in a
-`Decision`.
+`accountant.py` is the entry point. A rule changes rows through the `RowStore`, and adds outputs, counts
+and log lines to a `Decision`.
 """

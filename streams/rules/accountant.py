@@ -1,4 +1,4 @@
-"""The way into the rules: one record in, its effect on rows and decision out."""
+"""The entry point of the rules: applies a record to the rows and to a decision."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pkgutil import resolve_name
@@ -11,7 +11,7 @@ from streams.rules.commands import refuse_command
 from streams.rules.context import Switches, Turn
 from streams.rules.decision import Dead, Decision
 from streams.rules.heartbeats import apply_heartbeats
-from streams.rules.memory import remember, seen_before
+from streams.rules.memory import is_duplicate, remember_event
 from streams.rules.store import RowStore
 from streams.rules.tick import apply_tick
 from streams.rules.unknown import unknown
@@ -32,7 +32,7 @@ class Accountant:
         self.switches = switches
 
     def apply(self, event: Any, origin: Origin, decision: Decision) -> Dead | None:
-        """Apply one parsed record of `origin`; now is `origin.timestamp`. Returns the dead letter that it becomes."""
+        """Apply one parsed record of `origin`; now is `origin.timestamp`. Returns the dead letter if it becomes one."""
         spec = TOPICS[origin.topic]
         if spec is CLOCK:
             apply_tick(self.store, self.prices, self.switches, event, origin, decision)
@@ -44,7 +44,7 @@ class Accountant:
             return unknown(spec.entity, event)
         turn = self._turn(event.org_id, origin, decision)
         once = isinstance(event, spec.once)
-        if once and seen_before(turn, spec.name, event.event_id):
+        if once and is_duplicate(turn, spec.name, event.event_id):
             return None
         entity: tuple[Any, ...] = ()
         if spec.entity is not None:
@@ -53,7 +53,7 @@ class Accountant:
                 return unknown(spec.entity, event)
             entity = (row,)
         if once:
-            remember(turn, spec.name, event.event_id)
+            remember_event(turn, spec.name, event.event_id)
         HANDLERS[spec.name](turn, event, *entity)
         return None
 

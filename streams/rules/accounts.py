@@ -4,7 +4,7 @@ from schemas.accounts import BalanceUpdated, OrgReinstated, OrgSuspended
 from streams.billing.money import to_atto
 from streams.rules import instances
 from streams.rules.context import Turn
-from streams.rules.decision import Note
+from streams.rules.decision import LogLine
 
 
 def apply_account(turn: Turn, event: BalanceUpdated | OrgSuspended | OrgReinstated) -> None:
@@ -12,7 +12,7 @@ def apply_account(turn: Turn, event: BalanceUpdated | OrgSuspended | OrgReinstat
     if isinstance(event, BalanceUpdated):
         _apply_balance(turn, event)
     else:
-        _apply_standing(turn, event)
+        _apply_suspension(turn, event)
 
 
 def _apply_balance(turn: Turn, event: BalanceUpdated) -> None:
@@ -44,7 +44,7 @@ def _apply_balance(turn: Turn, event: BalanceUpdated) -> None:
 
 
 def _ignore_old_epoch(turn: Turn, event: BalanceUpdated) -> None:
-    """Count and warn of an update of an epoch that is over: Croesus's old self still sends, or its epoch was lost."""
+    """Count and warn of an update of a lower epoch: an old instance of Croesus still sends, or its epoch was reset."""
     turn.decision.ignore("old_epoch")
     turn.decision.counts["old_epoch", "balance_updated"] += 1
     fields: dict[str, str | int | None] = {
@@ -53,11 +53,11 @@ def _ignore_old_epoch(turn: Turn, event: BalanceUpdated) -> None:
         "epoch": event.epoch,
         "last_epoch": turn.rows.org.epoch,
     }
-    turn.decision.notes.append(Note("warning", "balance update of a lower epoch ignored", fields))
+    turn.decision.log_lines.append(LogLine("warning", "balance update of a lower epoch ignored", fields))
 
 
-def _apply_standing(turn: Turn, event: OrgSuspended | OrgReinstated) -> None:
-    """Set whether the org is suspended: until it is reinstated it may begin nothing new (B22)."""
+def _apply_suspension(turn: Turn, event: OrgSuspended | OrgReinstated) -> None:
+    """Set whether the org is suspended (B22)."""
     suspended = isinstance(event, OrgSuspended)
     org = turn.rows.org
     if org.suspended is suspended:

@@ -11,7 +11,7 @@ TOPIC = "lifecycle.changes"
 def send_change(
     turn: Turn, entity: Deployment | Replica | Instance, before: str | None, after: str, reason: str
 ) -> None:
-    """Send the change of `entity` from `before` (None: it is new) to `after`, and count it in its row."""
+    """Send the change of `entity` from `before` (None: it is new) to `after`, with the next number of the entity."""
     turn.store.change(entity, changes_made=entity.changes_made + 1)
     code = message = None
     kind: Kind

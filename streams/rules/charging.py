@@ -1,4 +1,4 @@
-"""Windows opened, closed, billed and credited, whatever their meter (rules B1 to B13, B20 to B23, I2, U1)."""
+"""Opens, closes, bills and credits the windows of all meters (rules B1 to B13, B20 to B23, I2, U1)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from streams.billing.windows import Held, OwedCredit, Window, next_pieces
 from streams.limits import HEARTBEAT_GRACE_MS, MINUTE_MS
 from streams.meters import METERS, METERS_OF, OwnerKind
 from streams.rules.context import Switches, Turn
-from streams.rules.decision import Charge, Note
+from streams.rules.decision import Charge, LogLine
 from streams.rules.rows import Deployment, Instance, Owner, Replica, WindowCount
 from topics.catalogue import CREDITS
 
@@ -47,7 +47,7 @@ def open_windows(turn: Turn, owner: Owner, state: str, specification: Deployment
 
 
 def close_windows(turn: Turn, owner: Owner) -> None:
-    """Close the open windows of `owner`, which leaves its state; a meter that settles bills what is owed (I2).
+    """Close the open windows of `owner`, which leaves its state; a meter that settles bills them up to now (I2).
 
     No later window of the same meter opens before the end or the watermark (B1 D).
     """
@@ -61,7 +61,7 @@ def close_windows(turn: Turn, owner: Owner) -> None:
 
 
 def _close(turn: Turn, window: Window) -> None:
-    """End a window now, never before it opened (B1). What was billed beyond that is owed back (B10, B13)."""
+    """Close a window now, never before it opened (B1). What was billed after that is owed back (B10, B13)."""
     ended_at = max(turn.now, window.opened_at)
     turn.store.close_window(window, ended_at, turn.origin)
     if window.billed_until > ended_at:
@@ -72,7 +72,7 @@ def _close(turn: Turn, window: Window) -> None:
             "window_id": window.window_id,
             "overbilled_ms": overbilled_ms,
         }
-        turn.decision.notes.append(Note("warning", "window closed before its watermark", fields))
+        turn.decision.log_lines.append(LogLine("warning", "window closed before its watermark", fields))
         owe(turn, window, ended_at, window.billed_to, "closed_late")
     turn.store.finish(window, turn.now)
 
@@ -87,9 +87,9 @@ def bill(turn: Turn, window: Window, price: int) -> None:
 
 
 def owe(turn: Turn, window: Window, start: int, end: int, reason: CreditReason, note: str | None = None) -> int:
-    """Owe back what of [`start`, `end`) was billed and is not yet owed, and send what may be sent (B13).
+    """Owe back the part of [`start`, `end`) that was billed and is not yet owed, and send what may be sent (B13).
 
-    Returns how much that is, in ms.
+    Returns the length of that part, in ms.
     """
     stretches = not_yet_owed(window, start, end)
     if stretches:
@@ -104,14 +104,14 @@ def send_credits(turn: Turn, window: Window) -> None:
     price = _price(turn, window.profile)
     if price is None:
         return
-    pieces, left = next_credits(window)
+    pieces, remaining = next_credits(window)
     labels = turn.rows.labels_of(window)
     for piece in pieces:
         turn.decision.send(CREDITS.name, window.org_id, turn.now, credit_of(window, piece, labels))
         unit_ms = (piece.end - piece.start) * window.quantity
         _add_usage(turn, window.meter, window.profile, piece.start, unit_ms, price, credited=True)
         turn.decision.counts["credited_ms", window.meter] += piece.end - piece.start
-    turn.store.credit(window, left)
+    turn.store.credit(window, remaining)
 
 
 def bill_due(turn: Turn, kind: OwnerKind) -> None:
@@ -126,7 +126,7 @@ def bill_due(turn: Turn, kind: OwnerKind) -> None:
     sums: dict[tuple[str, str], list[int] | None] = {}
     for window in due:
         is_open = window.ended_at is None
-        # A window that this very tick closed and settled (I8) has had its 60 events (B5).
+        # A window that this same tick closed and settled (I8) has used its 60 events (B5).
         settled = window.closed_by is turn.origin and METERS[window.meter].settles
         if settled or window.meter in switched_off or (is_open and window.billed_until >= minute):
             continue
@@ -140,7 +140,7 @@ def bill_due(turn: Turn, kind: OwnerKind) -> None:
         before, heartbeat = window.billed_until, window.last_health_check
         in_time = heartbeat is None or heartbeat + HEARTBEAT_GRACE_MS >= minute
         if is_open and in_time and before >= minute - MINUTE_MS:
-            # What `bill` does for nearly every window, at a third of its cost: one piece, up to this minute.
+            # The same as `bill` at a third of its cost, for the usual case: one piece, up to this minute.
             charges.append(Charge(window, before, minute, turn.now))
             store.bill(window, minute)
             priced[1] += (minute - before) * window.quantity
@@ -152,7 +152,7 @@ def bill_due(turn: Turn, kind: OwnerKind) -> None:
 
 
 def credit_due(turn: Turn, kind: OwnerKind) -> None:
-    """Send credits that wait, of one kind of owner at a tick, in order of window id (B13)."""
+    """Send the pending credits of one kind of owner at a tick, in order of window id (B13)."""
     switched_off = _switched_off(turn.switches)
     for window in list(turn.rows.crediting(kind)):
         if window.meter not in switched_off:
@@ -160,10 +160,7 @@ def credit_due(turn: Turn, kind: OwnerKind) -> None:
 
 
 def held(window: Window, prices: Prices, switches: Switches, as_of_ms: int) -> Held | None:
-    """Return why `window` is not billed, or its credits are not sent, at the moment: the first reason that applies.
-
-    None: nothing is left to do, or nothing is due (B9, B13).
-    """
+    """Return the first reason why `window` is not billed, or its credits are not sent; else None (B9, B13)."""
     if window.done and not window.owed_credits:
         return None
     if prices.at(window.profile, as_of_ms) is None:
@@ -173,13 +170,13 @@ def held(window: Window, prices: Prices, switches: Switches, as_of_ms: int) -> H
         return Held.BILLING_OFF
     if meter.switched and switches.dry:
         return Held.DRY_RUN
-    checked_at = window.last_health_check
-    silent = checked_at is not None and as_of_ms >= checked_at + HEARTBEAT_GRACE_MS
+    heartbeat = window.last_health_check
+    silent = heartbeat is not None and as_of_ms >= heartbeat + HEARTBEAT_GRACE_MS
     return Held.NO_HEARTBEAT if window.ended_at is None and silent else None
 
 
 def _switched_off(switches: Switches) -> frozenset[str]:
-    """Return the meters that bill nothing for now (B20, B21, B23)."""
+    """Return the meters whose billing is switched off (B20, B21, B23)."""
     return frozenset() if switches.live else frozenset(meter.name for meter in METERS.values() if meter.switched)
 
 
@@ -227,4 +224,4 @@ def _log_next(turn: Turn, due: Sequence[Window]) -> None:
             "interval_end": rfc3339(end),
             "duration_ms": end - start,
         }
-        turn.decision.notes.append(Note("info", "dry run: would send", fields))
+        turn.decision.log_lines.append(LogLine("info", "dry run: would send", fields))

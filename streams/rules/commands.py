@@ -1,4 +1,4 @@
-"""Commands of users and operators: the function that applies each, and what a suspended org may not do (C1, B22)."""
+"""Commands of users and operators: the function that applies each, and which are open to a suspended org (C1, B22)."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
@@ -20,30 +20,30 @@ from streams.rules.results import Refusal
 
 
 class CommandRow(NamedTuple):
-    """A command: what applies it, and whether it begins something, which a suspended org may not (B22)."""
+    """The function that applies a command, and whether it is rejected while its org is suspended (B22)."""
 
     handler: Callable[[Turn, Any], Refusal | str]
-    begins: bool
+    needs_active_org: bool
 
 
 COMMANDS: Final[Mapping[type[Wire], CommandRow]] = {
-    CreateDeployment: CommandRow(deployments.create, begins=True),
-    StopDeployment: CommandRow(deployments.stop, begins=False),
-    DeployInstance: CommandRow(instance_commands.deploy, begins=True),
-    StartInstance: CommandRow(instance_commands.start, begins=True),
-    StopInstance: CommandRow(instance_commands.stop, begins=False),
-    DestroyInstance: CommandRow(instance_commands.destroy, begins=False),
-    CreditWindow: CommandRow(operator_commands.credit_window, begins=False),
+    CreateDeployment: CommandRow(deployments.create, needs_active_org=True),
+    StopDeployment: CommandRow(deployments.stop, needs_active_org=False),
+    DeployInstance: CommandRow(instance_commands.deploy, needs_active_org=True),
+    StartInstance: CommandRow(instance_commands.start, needs_active_org=True),
+    StopInstance: CommandRow(instance_commands.stop, needs_active_org=False),
+    DestroyInstance: CommandRow(instance_commands.destroy, needs_active_org=False),
+    CreditWindow: CommandRow(operator_commands.credit_window, needs_active_org=False),
 }
 
 
 def apply_command(turn: Turn, command: Any) -> None:
     """Apply a command and send its one result; a repeated one gets the same result again (C1)."""
-    if results.repeat(turn, command.command_id):
+    if results.send_again(turn, command.command_id):
         return
     row = COMMANDS[type(command)]
     target = getattr(command, target_field(type(command)))
-    if turn.rows.org.suspended and row.begins:
+    if turn.rows.org.suspended and row.needs_active_org:
         outcome: Refusal | str = Refusal(
             "ORG_SUSPENDED",
             f"org {turn.org_id} is suspended; {command.type} of {target} was asked, only stopping and destroying are "
@@ -51,10 +51,12 @@ def apply_command(turn: Turn, command: Any) -> None:
         )
     else:
         outcome = row.handler(turn, command)
-    results.answer(turn, command.command_id, target, outcome)
+    results.send_result(turn, command.command_id, target, outcome)
 
 
 def refuse_command(turn: Turn, command_id: str, target: str | None, error: str) -> None:
     """Send `INVALID` for a command that could not be read but whose `command_id` and `org_id` are good."""
-    if not results.repeat(turn, command_id):
-        results.answer(turn, command_id, target, Refusal("INVALID", f"command {command_id} can't be read: {error}"))
+    if not results.send_again(turn, command_id):
+        results.send_result(
+            turn, command_id, target, Refusal("INVALID", f"command {command_id} can't be read: {error}")
+        )

@@ -1,4 +1,4 @@
-"""What a rule reads besides the event itself: the rows, the prices, the switches, and the record that is applied."""
+"""What a rule gets besides the event: the rows, the prices, the switches and the origin of the record."""
 
 from dataclasses import dataclass
 
@@ -17,18 +17,18 @@ class Switches:
 
     @property
     def dry(self) -> bool:
-        """Dry-run is in force (B21)."""
+        """Whether a dry run is in effect (B21)."""
         return self.billing_enabled and self.dry_run
 
     @property
     def live(self) -> bool:
-        """Dedicated windows are really billed (B20, B22)."""
+        """Whether dedicated windows are billed for real (B20, B22)."""
         return self.billing_enabled and not self.dry_run
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One record being applied to one org's rows."""
+    """The processing of one record by the rules, on one org's rows."""
 
     store: RowStore
     rows: OrgRows
@@ -39,10 +39,10 @@ class Turn:
 
     @property
     def now(self) -> int:
-        """The event's time in ms: the only clock that rules know."""
+        """The event's time in ms: the only clock that rules have."""
         return self.origin.timestamp
 
     @property
     def org_id(self) -> str:
-        """The org whose rows these are."""
+        """The org of the record."""
         return self.rows.org.org_id

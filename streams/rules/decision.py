@@ -1,4 +1,4 @@
-"""What a record does besides changing rows: outputs, usage events, counts and log lines. The engine carries it out."""
+"""What applying a record yields besides changed rows: outputs, usage events, counts and log lines."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ class Output(NamedTuple):
 
 
 class Charge(NamedTuple):
-    """One piece of a window to be billed: a usage event not yet encoded, since a tick makes 100,000 of them."""
+    """One piece of a window to bill: a usage event that is not encoded yet, since a tick yields 100,000 of them."""
 
     window: Window
     start_ms: int
@@ -26,8 +26,8 @@ class Charge(NamedTuple):
     timestamp: int
 
 
-class Note(NamedTuple):
-    """A structured line for the log."""
+class LogLine(NamedTuple):
+    """A structured log line."""
 
     level: str
     event: str
@@ -35,7 +35,7 @@ class Note(NamedTuple):
 
 
 class Dead(NamedTuple):
-    """A record that can't be applied: its dead-letter reason, and what is wrong, as a sentence."""
+    """Why a record becomes a dead letter: its reason code, and the error as a sentence."""
 
     reason: str
     error: str
@@ -43,7 +43,7 @@ class Dead(NamedTuple):
 
 @dataclass(slots=True)
 class Decision:
-    """What the records applied since the last commit do. All of it is committed as one transaction.
+    """What applying the records since the last commit has yielded. All of it is committed in one transaction.
 
     `counts` has `(kind, detail)` keys: ("ignored", reason), ("duplicate", topic), ("overbilled_ms", meter); the engine
     adds its own.
@@ -52,10 +52,10 @@ class Decision:
     outputs: list[Output] = field(default_factory=list)
     charges: list[Charge] = field(default_factory=list)
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
-    notes: list[Note] = field(default_factory=list)
+    log_lines: list[LogLine] = field(default_factory=list)
 
     def ignore(self, reason: str) -> None:
-        """Count a good record that changes nothing, with its reason."""
+        """Count a valid record that changes nothing, with its reason."""
         self.counts["ignored", reason] += 1
 
     def send(self, topic: str, org_id: str, timestamp: int, message: Wire | bytes) -> None:

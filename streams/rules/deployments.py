@@ -8,7 +8,7 @@ from streams.limits import MIN_FIRST_REPLICAS, SECOND_MS
 from streams.meters import dedicated_profile
 from streams.rules import changes, replicas
 from streams.rules.context import Turn
-from streams.rules.decision import Note
+from streams.rules.decision import LogLine
 from streams.rules.results import Refusal, already_used
 from streams.rules.rows import Deployment
 
@@ -73,7 +73,7 @@ def stop(turn: Turn, command: StopDeployment) -> Refusal | str:
 
 
 def apply_request(turn: Turn, event: InferenceRequest, deployment: Deployment) -> None:
-    """Apply an inference request: it keeps a deployment from idling (P6), or resumes one without replicas (P7)."""
+    """Apply an inference request: it restarts the idle timeout (P6), or resumes one without replicas (P7)."""
     turn.decision.counts["inference_requests", "count"] += event.count
     if deployment.status in TERMINAL:
         turn.decision.ignore("terminal")
@@ -92,10 +92,12 @@ def apply_request(turn: Turn, event: InferenceRequest, deployment: Deployment) -
 
 
 def move(turn: Turn, deployment: Deployment, trigger: Trigger, reason: str) -> None:
-    """Move `deployment` as `trigger` says (P1). Raises `AssertionError` for a move that the table lacks."""
+    """Change the status of `deployment` on `trigger` (P1). Raises `AssertionError` if there is no transition."""
     before = deployment.status
     after = MACHINE.step(before, trigger)
-    assert not isinstance(after, Stay), f"deployment {deployment.deployment_id} is {before}: {trigger} moves nothing"
+    assert not isinstance(after, Stay), (
+        f"deployment {deployment.deployment_id} is {before}: there is no transition on {trigger}"
+    )
     created = after is DeploymentStatus.CREATED
     turn.store.change(
         deployment,
@@ -107,7 +109,7 @@ def move(turn: Turn, deployment: Deployment, trigger: Trigger, reason: str) -> N
 
 
 def stop_suspended(turn: Turn) -> None:
-    """Stop a suspended org's created deployments at the tick, or, in a dry run, say so (B21, B22)."""
+    """Stop a suspended org's created deployments at a tick; in a dry run, only log it (B21, B22)."""
     if not turn.rows.org.suspended or not turn.switches.billing_enabled:
         return
     running = _created(turn)
@@ -117,7 +119,9 @@ def stop_suspended(turn: Turn) -> None:
     elif running:
         names = ", ".join(deployment.deployment_id for deployment in running)
         fields: dict[str, str | int | None] = {"org_id": turn.org_id, "deployments": names}
-        turn.decision.notes.append(Note("info", "dry run: would stop the deployments of a suspended org", fields))
+        turn.decision.log_lines.append(
+            LogLine("info", "dry run: would stop the deployments of a suspended org", fields)
+        )
 
 
 def pause_idle(turn: Turn) -> None:
@@ -137,7 +141,7 @@ def scale(turn: Turn) -> None:
 
 
 def _created(turn: Turn) -> list[Deployment]:
-    """The created deployments as they are now, in order of their ids."""
+    """Return the created deployments in order of their ids. A copy, since the caller changes them."""
     return [turn.rows.created[deployment_id] for deployment_id in sorted(turn.rows.created)]
 
 

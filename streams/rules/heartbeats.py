@@ -1,4 +1,4 @@
-"""Heartbeats, the hottest path (rules B2, R4, R6)."""
+"""Heartbeats: most records are heartbeats, so a whole run is applied in one loop (rules B2, R4, R6)."""
 
 from collections.abc import Sequence
 
@@ -8,13 +8,13 @@ from streams.lifecycle.replica import TERMINAL, ReplicaStatus
 from streams.rules.decision import Dead, Decision
 from streams.rules.store import RowStore
 from streams.rules.unknown import unknown
-from streams.rules.zombies import heard_from_ended
+from streams.rules.zombies import apply_late_sign
 
 
 def apply_heartbeats(
     store: RowStore, heartbeats: Sequence[Heartbeat], origins: Sequence[Origin], decision: Decision
 ) -> list[tuple[int, Dead]]:
-    """Refresh the running replica that each heartbeat names (B2).
+    """Set `last_health_check` of the running replica of each heartbeat (B2).
 
     Returns the index and the dead letter of each that names no replica of its org.
     """
@@ -28,7 +28,7 @@ def apply_heartbeats(
         elif replica.status is ReplicaStatus.RUNNING:
             heartbeat(replica, origins[index].timestamp)
         elif replica.status in TERMINAL:
-            heard_from_ended(store, replica, origins[index].timestamp, decision)
+            apply_late_sign(store, replica, origins[index].timestamp, decision)
         else:
             decision.ignore("not_running")
     return dead

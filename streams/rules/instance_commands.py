@@ -1,4 +1,4 @@
-"""Users' commands for instances, and their conditions (rules I5, I6, I11)."""
+"""Commands for instances, and their conditions (rules I5, I6, I11)."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from streams.rules.rows import Instance
 
 
 def deploy(turn: Turn, command: DeployInstance) -> Refusal | str:
-    """Create an instance, given a free place (I5), a price, and the balance for one hour of everything (I6)."""
+    """Create an instance, within the limit (I5), if there is a price and the balance covers one hour of all (I6)."""
     instance_id = command.instance_id
     known = turn.rows.instances.get(instance_id)
     if known is not None:
@@ -61,7 +61,7 @@ def deploy(turn: Turn, command: DeployInstance) -> Refusal | str:
 
 
 def start(turn: Turn, command: StartInstance) -> Refusal | str:
-    """Start a stopped instance, given the balance for one hour of everything, its disk counted once (I6)."""
+    """Start a stopped instance, if the balance covers one hour of everything, its disk counted once (I6)."""
     found = _find(turn, command.instance_id, "start_instance", Action.START)
     if isinstance(found, Refusal):
         return found
@@ -73,7 +73,7 @@ def start(turn: Turn, command: StartInstance) -> Refusal | str:
 
 
 def stop(turn: Turn, command: StopInstance) -> Refusal | str:
-    """Stop a running instance; never needs money."""
+    """Stop a running instance, whatever the balance."""
     found = _find(turn, command.instance_id, "stop_instance", Action.STOP)
     return found if isinstance(found, Refusal) else _act(turn, found, Action.STOP)
 

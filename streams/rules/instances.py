@@ -1,4 +1,4 @@
-"""Instances: their moves, and the meters, orders, error codes and GPUs that follow (rules I1 to I4, I7, I10)."""
+"""Instances: their transitions, and the meters, orders, error codes and GPUs that follow (rules I1 to I4, I7, I10)."""
 
 from schemas.orders import HostOrder
 from streams.billing.minutes import floor_minute
@@ -39,9 +39,9 @@ def apply_trigger(
     message: str | None = None,
     reached_host: bool = True,
 ) -> bool:
-    """Move `instance` as its stage's row says; return whether `trigger` is a move from there.
+    """Change the stage of `instance` as its row in the table says; return whether there is a transition on `trigger`.
 
-    `reached_host` False: a launch that failed before the host keeps its GPUs (I10).
+    `reached_host`: False for a launch that failed before it reached the host, which keeps its GPUs (I10).
     """
     move = MACHINE.step(instance.stage, trigger)
     if isinstance(move, Stay) or (move.to is instance.stage and instance.error_code == trigger):
@@ -49,12 +49,12 @@ def apply_trigger(
     close_windows(turn, instance)
     if move.through is not None:
         _enter(turn, instance, move.through, reason)
-    code, words = (trigger.value, message or MESSAGES[trigger]) if move.explains else (None, None)
+    code, words = (trigger.value, message or MESSAGES[trigger]) if move.sets_error_code else (None, None)
     _enter(turn, instance, move.to, reason, code, words)
     open_windows(turn, instance, instance.stage, instance)
     if move.order is not None:
         send_order(turn, instance, move.order)
-    if move.releases and reached_host:
+    if move.releases_gpus and reached_host:
         _release_gpus(turn, instance)
     if balance_is_empty(turn):
         react_to_empty_balance(turn, instance)
@@ -62,7 +62,7 @@ def apply_trigger(
 
 
 def send_order(turn: Turn, instance: Instance, order: Order) -> None:
-    """Send an order to the host. Its n is never reset, its attempt is with each entry into the state it serves."""
+    """Send an order to the host. Its n is never reset; its attempt is, on each entry into the state that it serves."""
     last = instance.orders.get(order, NEVER_SENT)
     count = OrderCount(last.sent + 1, last.attempt + 1, floor_minute(turn.now))
     turn.store.change(instance, orders={**instance.orders, order: count})
@@ -89,7 +89,7 @@ def balance_is_empty(turn: Turn) -> bool:
 
 
 def react_to_empty_balance(turn: Turn, instance: Instance) -> None:
-    """Do what I7 says of an instance at its stage while the balance is at or below zero."""
+    """Apply I7 to an instance while the balance is at or below zero: stop it, or release its GPUs."""
     match STAGES[instance.stage].on_empty_balance:
         case OnEmptyBalance.STOP:
             apply_trigger(turn, instance, Timer.BALANCE_EMPTY, Timer.BALANCE_EMPTY.value)
@@ -126,7 +126,7 @@ def _enter(
         stage=stage,
         error_code=code,
         error_message=words,
-        # From error to error the hour of I9 runs on.
+        # A change from error to error doesn't restart the hour of I9.
         entered_at=instance.entered_at if stage is before else turn.now,
         orders=orders,
         timer_from=None,

@@ -1,4 +1,4 @@
-"""Notices to an org before its balance ends something (rules N1, I8)."""
+"""Notices to an org of a low or empty balance, and of a destroy ahead (rules N1, I8)."""
 
 from schemas.notices import Notice, NoticeKind
 from schemas.times import rfc3339
@@ -24,7 +24,7 @@ def is_in_debt(org: Org) -> bool:
 
 
 def send_notices(turn: Turn) -> None:
-    """Send the notices that an org is due at a tick, and remember what it was like for the next tick (N1)."""
+    """Send the notices due at a tick, and store the org's thresholds for comparison at the next tick (N1)."""
     org = turn.rows.org
     if org.balance is None:
         return
@@ -46,7 +46,7 @@ def send_notices(turn: Turn) -> None:
 
 
 def _send_runway(turn: Turn, threshold_s: int, burn: int, runway: int | None) -> None:
-    """Send `runway_low`, unless one of the same threshold was sent lately and the balance was not raised since."""
+    """Send `runway_low`, unless one of that threshold was sent within 6 h and the balance was not raised since."""
     org = turn.rows.org
     sent = dict(org.runway_notices)
     last = sent.get(threshold_s)
@@ -56,7 +56,7 @@ def _send_runway(turn: Turn, threshold_s: int, burn: int, runway: int | None) ->
 
 
 def _destroys_soon(turn: Turn) -> bool:
-    """Return whether I8 will destroy within an hour, and no notice of this stretch of an empty balance says so."""
+    """Return whether I8 will destroy within an hour, and no notice was sent since the balance became empty."""
     org = turn.rows.org
     if org.empty_since is None or org.destroy_notice_at is not None or not is_in_debt(org):
         return False

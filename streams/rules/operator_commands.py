@@ -1,4 +1,4 @@
-"""Operators' commands: credits for a window (rule B13)."""
+"""Commands of operators: credits for a window (rule B13)."""
 
 from schemas.operator import CreditWindow
 from schemas.times import parse_any_rfc3339
@@ -8,7 +8,7 @@ from streams.rules.results import Refusal
 
 
 def credit_window(turn: Turn, command: CreditWindow) -> Refusal | str:
-    """Owe back what was billed of a window between two times and is not yet owed back (B13)."""
+    """Owe back the part of a window between two times that was billed and is not yet owed back (B13)."""
     window = turn.rows.windows.get(command.window_id)
     if window is None:
         return Refusal(

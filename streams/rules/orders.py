@@ -1,4 +1,4 @@
-"""`execlet.orders`: jobs to submit and to abort (rules P2, P4, R6)."""
+"""`execlet.orders`: submit and abort jobs (rules P2, P4, R6)."""
 
 from schemas.orders import ExecletOrder, ExecletOrderName
 from streams.rules.decision import Decision

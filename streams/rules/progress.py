@@ -7,13 +7,13 @@ from streams.lifecycle.replica import MACHINE, TERMINAL, read_signal
 from streams.rules import deployments, replicas
 from streams.rules.context import Turn
 from streams.rules.rows import Replica
-from streams.rules.zombies import heard_from_ended
+from streams.rules.zombies import apply_late_sign
 
 
 def apply_progress(turn: Turn, event: Progress, replica: Replica) -> None:
-    """Apply a callback: it moves its replica forward, ends it, or is ignored with its reason (R2, R3, R4)."""
+    """Apply a callback: it changes the status of its replica, or is ignored with its reason (R2, R3, R4)."""
     if event.status == "RUNNING" and replica.status in TERMINAL:
-        heard_from_ended(turn.store, replica, turn.now, turn.decision)
+        apply_late_sign(turn.store, replica, turn.now, turn.decision)
         return
     signal = read_signal(event.status, event.message, healthy=event.healthy)
     if signal is None:
@@ -32,7 +32,7 @@ def apply_progress(turn: Turn, event: Progress, replica: Replica) -> None:
 
 
 def _fail_deployment(turn: Turn, deployment_id: str) -> None:
-    """Fail a deployment whose last replica that was not terminal has failed fatally (P3)."""
+    """Fail a deployment whose last live replica has failed fatally (P3)."""
     deployment = turn.rows.deployments[deployment_id]
     if deployment.status is DeploymentStatus.CREATED and not turn.rows.live_replicas(deployment_id):
         deployments.move(turn, deployment, Trigger.REPLICAS_FAILED, "replicas_failed")

@@ -1,4 +1,4 @@
-"""Replicas: submitted, moved and ended, and the windows that this opens and closes (rules R1 to R5, B1, B2, P2)."""
+"""Replicas: submits them, changes their status, and opens and closes their windows (rules R1 to R5, B1, B2, P2)."""
 
 from streams.lifecycle.replica import TERMINAL, FailReason, ReplicaStatus
 from streams.rules import changes
@@ -9,8 +9,8 @@ from streams.rules.rows import Deployment, Replica
 
 
 def submit(turn: Turn, deployment: Deployment, count: int, reason: str) -> None:
-    """Make `count` new replicas of `deployment`, pending, each with its `submit_job` order (P2, P5, P7)."""
-    made = []
+    """Add `count` pending replicas to `deployment`, each with a `submit_job` order (P2, P5, P7)."""
+    added = []
     for number in range(deployment.replicas_made + 1, deployment.replicas_made + count + 1):
         replica = Replica(
             org_id=deployment.org_id,
@@ -21,14 +21,14 @@ def submit(turn: Turn, deployment: Deployment, count: int, reason: str) -> None:
         )
         turn.store.add(replica)
         changes.send_change(turn, replica, None, replica.status, reason)
-        made.append(replica)
+        added.append(replica)
     turn.store.change(deployment, replicas_made=deployment.replicas_made + count)
-    for replica in made:
+    for replica in added:
         send_order(turn.store, replica, "submit_job", turn.now, turn.decision, deployment)
 
 
 def abort(turn: Turn, deployment: Deployment, reason: str) -> None:
-    """Stop every replica of `deployment` that is not terminal, then one `abort_job` each (P4, P6)."""
+    """Stop every live replica of `deployment`, then send one `abort_job` for each (P4, P6)."""
     aborted = list(turn.rows.live_replicas(deployment.deployment_id))
     for replica in aborted:
         move(turn, replica, ReplicaStatus.STOPPED, reason)
@@ -37,7 +37,7 @@ def abort(turn: Turn, deployment: Deployment, reason: str) -> None:
 
 
 def move(turn: Turn, replica: Replica, to: ReplicaStatus, reason: str, fail_reason: FailReason | None = None) -> None:
-    """Move `replica` to `to`: its windows close or open, its deployment's count follows (R5, B1)."""
+    """Set the status of `replica`, open or close its windows, and update its deployment's count (R5, B1)."""
     deployment = turn.rows.deployments[replica.deployment_id]
     before = replica.status
     if before is ReplicaStatus.RUNNING:

@@ -1,15 +1,15 @@
-"""Host reports: what a host says of an instance (rules I1, I4, I10)."""
+"""Host reports about instances (rules I1, I4, I10)."""
 
 from schemas.reports import LaunchFailed, OtherReport
 from streams.lifecycle.instance import STAGES, InstanceStage, Report
 from streams.rules import instances
 from streams.rules.context import Turn
 from streams.rules.rows import Instance
-from streams.rules.zombies import note_heard
+from streams.rules.zombies import record_late_sign
 
 
 def apply_report(turn: Turn, event: LaunchFailed | OtherReport, instance: Instance) -> None:
-    """Apply a report: it moves its instance as the table of I1 says, or is ignored with its reason."""
+    """Apply a report: it changes the stage of its instance as I1 says, or is ignored with its reason."""
     report = Report(event.report)
     reached_host = event.reached_host if isinstance(event, LaunchFailed) else True
     if instances.apply_trigger(turn, instance, report, report.value, message=event.message, reached_host=reached_host):
@@ -18,5 +18,5 @@ def apply_report(turn: Turn, event: LaunchFailed | OtherReport, instance: Instan
     if order is not None:
         instances.send_again(turn, instance, order)
         if instance.stage is InstanceStage.DESTROYED:
-            note_heard(turn.store, instance, turn.now)
+            record_late_sign(turn.store, instance, turn.now)
     turn.decision.ignore("terminal" if instance.stage is InstanceStage.DESTROYED else "out_of_place")

@@ -1,4 +1,4 @@
-"""Commands: each gets one result, and the same one when it comes again within 24 h (rules C1, C2)."""
+"""Command results: one for each command, and the same again for a repeated command (rules C1, C2)."""
 
 from typing import NamedTuple, get_args
 
@@ -6,7 +6,7 @@ from schemas.results import CommandResult, ResultCode
 from schemas.times import rfc3339
 from streams.limits import DEDUPE_MS
 from streams.rules.context import Turn
-from streams.rules.rows import Answer, OperatorAnswer
+from streams.rules.rows import CommandMemory, OperatorCommandMemory
 from topics.catalogue import OPERATOR_COMMANDS, RESULTS
 
 STATUS: dict[ResultCode, int] = {
@@ -26,14 +26,14 @@ assert tuple(STATUS) == get_args(ResultCode)
 
 
 class Refusal(NamedTuple):
-    """Why a command is refused: it changes nothing but its result (C2)."""
+    """Why a command is rejected. It changes no row but its command memory (C2)."""
 
     code: ResultCode
     message: str
 
 
 def already_used(turn: Turn, kind: str, entity_id: str, asked: str) -> Refusal | None:
-    """Return the refusal of a command that would use an id again too early; None: it may (contract, "Conventions")."""
+    """Return the refusal of a command that would use an id again too early, else None (contract, "Conventions")."""
     used = turn.rows.used_ids.get(f"{kind}/{entity_id}")
     if used is None or turn.now >= used.left_at + turn.store.id_retention_ms:
         return None
@@ -43,15 +43,15 @@ def already_used(turn: Turn, kind: str, entity_id: str, asked: str) -> Refusal |
     )
 
 
-def repeat(turn: Turn, command_id: str) -> bool:
+def send_again(turn: Turn, command_id: str) -> bool:
     """Send the earlier result again, word for word, if it is remembered; return whether it is (C1).
 
-    Operators' commands are remembered apart from users', and those that found a window as long as its row.
+    Operators' commands are remembered apart from users'; one that named an existing window, as long as its row.
     """
     if turn.origin.topic == OPERATOR_COMMANDS.name:
-        operator_answer = turn.rows.operator_answers.get(command_id)
-        known: Answer | OperatorAnswer | None = operator_answer
-        lasts = operator_answer is not None and operator_answer.window_id in turn.rows.windows
+        by_operator = turn.rows.operator_answers.get(command_id)
+        known: CommandMemory | OperatorCommandMemory | None = by_operator
+        lasts = by_operator is not None and by_operator.window_id in turn.rows.windows
     else:
         known, lasts = turn.rows.answers.get(command_id), False
     if known is None or (turn.now >= known.at + DEDUPE_MS and not lasts):
@@ -61,8 +61,8 @@ def repeat(turn: Turn, command_id: str) -> bool:
     return True
 
 
-def answer(turn: Turn, command_id: str, target: str | None, outcome: Refusal | str) -> None:
-    """Send and keep the command's one result (C1); a string is the message of an accepted one."""
+def send_result(turn: Turn, command_id: str, target: str | None, outcome: Refusal | str) -> None:
+    """Send and remember the result of a command (C1). A string is the message of an accepted one."""
     refusal = outcome if isinstance(outcome, Refusal) else None
     by_operator = turn.origin.topic == OPERATOR_COMMANDS.name
     result = CommandResult(
@@ -78,10 +78,10 @@ def answer(turn: Turn, command_id: str, target: str | None, outcome: Refusal | s
     )
     value = result.model_dump_json(by_alias=True, exclude_none=True)
     if by_operator:
-        # An invalid one was never looked up, though the window may be there.
+        # The window of an invalid command was not looked up.
         found = target in turn.rows.windows and (refusal is None or refusal.code != "INVALID")
         window_id = target if found else None
-        turn.store.add(OperatorAnswer(turn.org_id, command_id, turn.now, value, window_id))
+        turn.store.add(OperatorCommandMemory(turn.org_id, command_id, turn.now, value, window_id))
     else:
-        turn.store.add(Answer(turn.org_id, command_id, turn.now, value))
+        turn.store.add(CommandMemory(turn.org_id, command_id, turn.now, value))
     turn.decision.send(RESULTS.name, turn.org_id, turn.now, value.encode())

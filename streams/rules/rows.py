@@ -1,4 +1,4 @@
-"""The rows: what is kept of every org, deployment, replica, instance, window, command and event.
+"""The types of rows: orgs, deployments, replicas, instances, windows, and the command and event memory.
 
 Each is one record of its table's changelog, under the key `<org_id>/<row_id>`. Rows are frozen: only the `RowStore`
 changes them. Times are UTC milliseconds.
@@ -16,7 +16,7 @@ from streams.meters import OwnerKind
 
 
 class WindowCount(NamedTuple):
-    """An owner's windows of one meter: how many were opened, and before which time none may open again (B1)."""
+    """An owner's windows of one meter: how many were opened, and the earliest time at which the next may open (B1)."""
 
     meter: str
     opened: int
@@ -35,7 +35,7 @@ class SentNotice(NamedTuple):
 
 
 class LateSigns(NamedTuple):
-    """Signs of life of an entity that has ended: the first, the last, and when R6 last sent an order (None: never)."""
+    """Signs of life of an ended entity: the first, the last, and when R6 last sent an order (None: never)."""
 
     first_at: int
     last_at: int
@@ -48,12 +48,12 @@ def _open_windows() -> Any:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Org:
-    """An org's standing with Croesus. `balance` None: none received yet, which counts as 0 (I6).
+    """An org, as Croesus reports it. `balance` None: none received yet, which counts as 0 (I6).
 
-    `sequence`: of the last balance taken; `greatest_sequence`: of its epoch, which decides (C3). `empty_since`: since
-    when the balance has been at or below zero without a break (I8). `was_empty` and `was_below_s`: at the last tick,
+    `sequence`: of the last balance applied; `greatest_sequence`: of its epoch (C3). `empty_since`: since when the
+    balance has been at or below zero without a break (I8). `was_empty` and `was_below_s`: at the last tick,
     whether the balance was, and which thresholds the runway was below (N1). `runway_notices`: (threshold, time) of
-    those sent since the balance was last raised. `destroy_notice_at`: of this stretch of an empty balance.
+    those sent since the balance was last raised. `destroy_notice_at`: sent since the balance became empty.
     `notices`: the last ones, for the org's page.
     """
 
@@ -75,7 +75,7 @@ class Org:
 
     @property
     def row_id(self) -> str:
-        """Its id within its org and table."""
+        """The row's id within its org and table."""
         return self.org_id
 
 
@@ -105,7 +105,7 @@ class Deployment:
 
     @property
     def row_id(self) -> str:
-        """Its id within its org and table."""
+        """The row's id within its org and table."""
         return self.deployment_id
 
 
@@ -135,7 +135,7 @@ class Replica:
 
     @property
     def row_id(self) -> str:
-        """Its id within its org and table."""
+        """The row's id within its org and table."""
         return self.replica_id
 
     @property
@@ -197,7 +197,7 @@ class Instance:
 
     @property
     def row_id(self) -> str:
-        """Its id within its org and table."""
+        """The row's id within its org and table."""
         return self.instance_id
 
     @property
@@ -207,8 +207,8 @@ class Instance:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answer:
-    """A command's result, word for word, to be sent again for 24 h (C1). `value` is its JSON."""
+class CommandMemory:
+    """A command's result, to be sent again for 24 h (C1). `value` is its JSON, byte for byte."""
 
     TABLE: ClassVar[str] = "answers"
 
@@ -219,13 +219,13 @@ class Answer:
 
     @property
     def row_id(self) -> str:
-        """Its id within its org and table."""
+        """The row's id within its org and table."""
         return self.command_id
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """An event that was applied, so that it counts once in 24 h (C4)."""
+class EventMemory:
+    """The id of an applied event, so that it is not applied again within 24 h (C4)."""
 
     TABLE: ClassVar[str] = "events"
 
@@ -236,12 +236,12 @@ class Seen:
 
     @property
     def row_id(self) -> str:
-        """Its id within its org and table."""
+        """The row's id within its org and table."""
         return f"{self.topic}/{self.event_id}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OperatorAnswer:
+class OperatorCommandMemory:
     """The result of an operator's command, to be sent again for 24 h and as long as its window has a row (C1)."""
 
     TABLE: ClassVar[str] = "operator_answers"
@@ -254,13 +254,13 @@ class OperatorAnswer:
 
     @property
     def row_id(self) -> str:
-        """Its id within its org and table."""
+        """The row's id within its org and table."""
         return self.command_id
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UsedId:
-    """The id of a deployment or an instance whose row has left: nobody may use it again for a while (contract)."""
+    """The id of a deployment or an instance whose row has expired: not to be used again for a time (contract)."""
 
     TABLE: ClassVar[str] = "used_ids"
 
@@ -271,13 +271,13 @@ class UsedId:
 
     @property
     def row_id(self) -> str:
-        """Its id within its org and table."""
+        """The row's id within its org and table."""
         return f"{self.kind}/{self.entity_id}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DayUsage:
-    """What an org used and was credited on a UTC day, by type of usage and profile (U1).
+    """An org's usage and credits of a UTC day, by usage type and profile (U1).
 
     `billed` and `credited`: unit-ms, duration times quantity. `cost` and `credited_cost`: sums of unit-ms times the
     price per hour in atto, exact, as decimal integers; divided by an hour's ms only where they are shown.
@@ -296,12 +296,23 @@ class DayUsage:
 
     @property
     def row_id(self) -> str:
-        """Its id within its org and table."""
+        """The row's id within its org and table."""
         return f"{self.day}/{self.type}/{self.profile}"
 
 
 Owner = Replica | Instance
-Row = Org | Deployment | Replica | Instance | Window | Answer | OperatorAnswer | Seen | UsedId | DayUsage
+Row = (
+    Org
+    | Deployment
+    | Replica
+    | Instance
+    | Window
+    | CommandMemory
+    | OperatorCommandMemory
+    | EventMemory
+    | UsedId
+    | DayUsage
+)
 
 ROW_TYPES: Final[tuple[Any, ...]] = (
     Org,
@@ -309,9 +320,9 @@ ROW_TYPES: Final[tuple[Any, ...]] = (
     Replica,
     Instance,
     Window,
-    Answer,
-    OperatorAnswer,
-    Seen,
+    CommandMemory,
+    OperatorCommandMemory,
+    EventMemory,
     UsedId,
     DayUsage,
 )

@@ -1,8 +1,7 @@
 """The store of one partition's rows: the only code that changes a row, and the only path for every change.
 
-A rule reads rows through `OrgRows` and changes them through `RowStore`, which updates the row, files it for the commit
-and keeps every index derived from rows. A restore takes rows in through the same code. Rows are frozen, so that any
-other change raises.
+A rule reads rows through `OrgRows` and changes them through `RowStore`, which updates the row, lists it for the commit
+and updates every derived index. A restore uses the same code. Rows are frozen, so that any other change raises.
 """
 
 import json
@@ -25,16 +24,16 @@ from streams.limits import DAY_MS, DEDUPE_MS
 from streams.meters import METERS, METERS_OF, OWNER_KINDS, OwnerKind
 from streams.rules.rows import (
     ROW_TYPES,
-    Answer,
+    CommandMemory,
     DayUsage,
     Deployment,
+    EventMemory,
     Instance,
-    OperatorAnswer,
+    OperatorCommandMemory,
     Org,
     Owner,
     Replica,
     Row,
-    Seen,
     UsedId,
 )
 
@@ -53,8 +52,8 @@ _SET: Final[Mapping[type, Mapping[str, Callable[[Any, Any], None]]]] = {
 _WRITTEN: Final[Mapping[type, Sequence[str]]] = {
     row_type: tuple(field.name for field in fields(row_type) if DERIVED not in field.metadata) for row_type in ROW_TYPES
 }
-# The fields that indexes and expiry are derived from; a change of others leaves both as they are.
-_DECISIVE: Final[Mapping[type, frozenset[str]]] = {
+# The fields from which indexes and expiry are derived; a change of other fields leaves both as they are.
+_INDEXED_FIELDS: Final[Mapping[type, frozenset[str]]] = {
     Org: frozenset(),
     Deployment: frozenset({"status", "ended_at", "labels"}),
     Replica: frozenset({"status", "ended_at", "late_signs"}),
@@ -74,12 +73,12 @@ _opened_at: Final = attrgetter("opened_at")
 
 
 class OrgRows:
-    """One org's rows, to be read by rules and views. Everything is looked up within its org (contract).
+    """One org's rows, read-only, for rules and views. Everything is looked up within its org (contract).
 
     Tables by id: `deployments`, `replicas`, `instances`, `windows`, `answers`, `operator_answers`, `used_ids`,
     `day_usage`; of an event only its time is kept, `events` (C4). Derived from them: `created` (deployments in that
     status), `live_instances` (not destroyed), `zombies` (replicas and instances that still send signs of life, though
-    they have ended, by table and id), `units` (how many of each profile count for the burn, I6).
+    they have ended, by table and id), `units` (the number of each profile that counts for the burn, I6).
     """
 
     __slots__ = (
@@ -87,8 +86,8 @@ class OrgRows:
         "_crediting",
         "_due",
         "_live",
-        "_stale",
         "_tables",
+        "_unsorted",
         "answers",
         "created",
         "day_usage",
@@ -112,11 +111,11 @@ class OrgRows:
         self.replicas: Mapping[str, Replica] = self._tables[Replica.TABLE]
         self.instances: Mapping[str, Instance] = self._tables[Instance.TABLE]
         self.windows: Mapping[str, Window] = self._tables[Window.TABLE]
-        self.answers: Mapping[str, Answer] = self._tables[Answer.TABLE]
-        self.operator_answers: Mapping[str, OperatorAnswer] = self._tables[OperatorAnswer.TABLE]
+        self.answers: Mapping[str, CommandMemory] = self._tables[CommandMemory.TABLE]
+        self.operator_answers: Mapping[str, OperatorCommandMemory] = self._tables[OperatorCommandMemory.TABLE]
         self.used_ids: Mapping[str, UsedId] = self._tables[UsedId.TABLE]
         self.day_usage: Mapping[str, DayUsage] = self._tables[DayUsage.TABLE]
-        self.events: Mapping[str, int] = self._tables[Seen.TABLE]
+        self.events: Mapping[str, int] = self._tables[EventMemory.TABLE]
         self.created: dict[str, Deployment] = {}
         self.live_instances: dict[str, Instance] = {}
         self.zombies: dict[tuple[str, str], Owner] = {}
@@ -124,15 +123,15 @@ class OrgRows:
         self._live: dict[str, list[Replica]] = {}
         self._due: dict[OwnerKind, list[Window]] = {kind: [] for kind in OWNER_KINDS}
         self._crediting: dict[OwnerKind, list[Window]] = {kind: [] for kind in OWNER_KINDS}
-        self._stale = False
+        self._unsorted = False
         self._closed_of: dict[str, list[Window]] = {}
 
     def table(self, name: str) -> Mapping[str, Any]:
-        """Return the rows of one table by id; of `events`, their times; of `orgs`, the org's row."""
+        """Return the rows of one table by id; `events` maps an id to its time."""
         return {self.org.org_id: self.org} if name == Org.TABLE else self._tables[name]
 
     def live_replicas(self, deployment_id: str) -> Sequence[Replica]:
-        """Return the deployment's replicas that are not terminal, in order of their ids."""
+        """Return the deployment's live replicas, in order of their ids."""
         return self._live.get(deployment_id, ())
 
     def due(self, kind: OwnerKind) -> Sequence[Window]:
@@ -146,15 +145,15 @@ class OrgRows:
         return self._crediting[kind]
 
     def _refresh(self) -> None:
-        if self._stale:
+        if self._unsorted:
             for windows in self._due.values():
                 windows[:] = sorted((window for window in windows if not window.done), key=_window_id)
             for windows in self._crediting.values():
                 windows[:] = sorted((window for window in windows if window.owed_credits), key=_window_id)
-            self._stale = False
+            self._unsorted = False
 
     def windows_of(self, owner: Owner) -> list[Window]:
-        """Return all windows of a replica or an instance that are kept, oldest first."""
+        """Return all windows of a replica or an instance, oldest first."""
         return sorted((*self._closed_of.get(owner.row_id, ()), *owner.open_windows), key=_opened_at)
 
     def labels_of(self, window: Window) -> dict[str, str] | None:
@@ -165,17 +164,17 @@ class OrgRows:
         )
 
     def owner_of(self, window: Window) -> Owner | None:
-        """Return the row that `window` belongs to; None when it has left its table."""
+        """Return the row of the owner of `window`; None when it has expired."""
         owners: Mapping[str, Owner] = self.replicas if METERS[window.meter].owner == "replica" else self.instances
         return owners.get(window.owner_id)
 
     @property
-    def is_blank(self) -> bool:
-        """Whether nothing is known of the org any more."""
+    def is_empty(self) -> bool:
+        """Whether the org has no rows, no balance and no suspension."""
         return not any(self._tables.values()) and self.org.balance is None and not self.org.suspended
 
     def derived(self) -> dict[str, Any]:
-        """Return every index in a form that compares, to be held against one rebuilt from the rows."""
+        """Return every derived index in a comparable form, for the check against one rebuilt from the rows."""
         return {
             "created": set(self.created),
             "live_instances": set(self.live_instances),
@@ -200,7 +199,7 @@ class OrgRows:
         if isinstance(row, Org):
             self.org = row
         else:
-            self._tables[row.TABLE][row.row_id] = row.at if isinstance(row, Seen) else row
+            self._tables[row.TABLE][row.row_id] = row.at if isinstance(row, EventMemory) else row
             self._index(row)
 
     def _delete(self, row: Row) -> None:
@@ -261,14 +260,14 @@ class OrgRows:
             self._closed_of.setdefault(window.owner_id, []).append(window)
         if not window.done:
             self._due[METERS[window.meter].owner].append(window)
-            # Sorted when it is next read: one sort for all that a record, or a restore, adds.
-            self._stale = True
+            # Sorted when it is next read: one sort for all windows that a record, or a restore, adds.
+            self._unsorted = True
         if window.owed_credits:
             self._crediting[METERS[window.meter].owner].append(window)
-            self._stale = True
+            self._unsorted = True
 
     def _close_window(self, window: Window, ended_at: int, closed_by: Origin) -> None:
-        # It stays due, so that only what tells open from closed changes.
+        # It stays due, so that only the indexes of open and closed windows change.
         self._set_open(window, lambda windows: tuple(one for one in windows if one is not window))
         _SET[Window]["ended_at"](window, ended_at)
         _SET[Window]["closed_by"](window, closed_by)
@@ -337,10 +336,10 @@ def burn_units(kind: OwnerKind, stage: str, specification: Any) -> dict[str, int
 
 
 class RowStore:
-    """All rows of one partition. Restored rows come in by `restore` and `restore_removed`, changes by the rest.
+    """All rows of one partition. `restore` and `restore_removed` apply changelog records; rules use the other methods.
 
     `retention_ms`: how long the row of an ended entity is kept (C5); `id_retention_ms`: how long its id stays used
-    after that, and usage by day is kept (U1). `latest_tick`: the greatest time of a tick that was applied, in ms.
+    after that, and how long usage by day is kept (U1). `latest_tick`: the greatest time of an applied tick, in ms.
     """
 
     def __init__(self, retention_ms: int, id_retention_ms: int = 400 * DAY_MS) -> None:
@@ -351,7 +350,7 @@ class RowStore:
         self.changed: dict[Row, None] = {}
         self.removed: dict[Row, None] = {}
         self._expiring: list[tuple[int, int, Row]] = []
-        self._ticket = 0
+        self._pushes = 0
         self._events_by_minute: dict[int, dict[str, list[str]]] = {}
 
     def org(self, org_id: str) -> OrgRows:
@@ -364,10 +363,10 @@ class RowStore:
     # Restoring
 
     def restore(self, row: Row) -> None:
-        """Take in `row` as its changelog has it, in place of an earlier one of its key."""
+        """Add `row` from its changelog; it replaces an earlier one of its key."""
         known = self._known(row.TABLE, row.org_id, row.row_id)
         if isinstance(known, Replica | Instance):
-            # Its open windows refer to the row that is there.
+            # Its open windows refer to the existing row object.
             self._assign(known, {name: getattr(row, name) for name in _WRITTEN[type(row)]})
             return
         if known is not None:
@@ -375,42 +374,42 @@ class RowStore:
         self._insert(row)
 
     def restore_removed(self, table: str, org_id: str, row_id: str) -> None:
-        """Drop a row that its changelog says has left; an unknown one is no error."""
+        """Apply a tombstone; an unknown row is no error."""
         known = self._known(table, org_id, row_id)
         if known is not None:
             self.orgs[org_id]._delete(known)
-            if self.orgs[org_id].is_blank:
+            if self.orgs[org_id].is_empty:
                 del self.orgs[org_id]
 
     def _known(self, table: str, org_id: str, row_id: str) -> Row | None:
         rows = self.orgs.get(org_id)
         row = None if rows is None else rows.table(table).get(row_id)
-        return seen_row(org_id, row_id, row) if isinstance(row, int) else row
+        return event_memory(org_id, row_id, row) if isinstance(row, int) else row
 
     # Changes
 
     def add(self, row: Row) -> None:
-        """Take in a new row; an answer or event replaces an earlier one of its id."""
+        """Add a new row; a command memory or event memory replaces an earlier one of its id."""
         self._insert(row)
         self.changed[row] = None
 
     def change(self, row: RowT, **values: Any) -> RowT:
-        """Set fields of `row`, a window's excepted, and return it. Raises `KeyError` for a field that it lacks."""
+        """Set fields of `row`, which is not a window, and return it. Raises `KeyError` for an unknown field."""
         self._assign(row, values)
         self.changed[row] = None
         return row
 
     def remove(self, row: Row) -> None:
-        """Take `row` out of its table; an org of which nothing is left is forgotten with it."""
+        """Remove `row` from its table, and its org when nothing else is left of it."""
         rows = self.orgs[row.org_id]
         rows._delete(row)
-        self._file_removed(row)
-        if rows.is_blank:
-            self._file_removed(rows.org)
+        self._mark_removed(row)
+        if rows.is_empty:
+            self._mark_removed(rows.org)
             del self.orgs[row.org_id]
 
     def heartbeat(self, owner: Owner, at_ms: int) -> None:
-        """Record a sign of life of a running owner, never backwards: in its open windows, else in its row (B2)."""
+        """Record a heartbeat of a running owner, never backwards: in its open windows, else in its row (B2)."""
         for window in owner.open_windows:
             before = window.last_health_check
             if before is not None and at_ms > before:
@@ -421,20 +420,20 @@ class RowStore:
             self.changed[owner] = None
 
     def close_window(self, window: Window, ended_at: int, closed_by: Origin) -> None:
-        """End an open window."""
+        """Close an open window."""
         rows = self.orgs[window.org_id]
         rows._close_window(window, ended_at, closed_by)
         self._expire_at(ended_at + self.retention_ms, window)
         self.changed[window] = None
 
     def bill(self, window: Window, until_ms: int) -> None:
-        """Move the watermark on: [`billed_until`, `until_ms`) is billed (B6)."""
+        """Advance the watermark: [`billed_until`, `until_ms`) is billed (B6)."""
         _set_billed_ms(window, window.billed_ms + until_ms - window.billed_until)
         _set_billed_until(window, until_ms)
         self.changed[window] = None
 
     def finish(self, window: Window, now_ms: int) -> bool:
-        """Move the watermark of a closed window with nothing left to bill to its end, never backwards (B6).
+        """Advance the watermark of a closed window with nothing left to bill to its end, never backwards (B6).
 
         Returns whether the window is done.
         """
@@ -442,22 +441,22 @@ class RowStore:
             return False
         if window.ended_at is not None and window.billed_until < window.ended_at:
             _set_billed_until(window, window.ended_at)
-        self.orgs[window.org_id]._stale = True
+        self.orgs[window.org_id]._unsorted = True
         self.changed[window] = None
         return True
 
     def owe(self, window: Window, owed: Sequence[OwedCredit]) -> None:
-        """Record stretches of a window that were billed as owed back (B13)."""
+        """Record billed stretches of a window as owed back (B13)."""
         rows = self.orgs[window.org_id]
         if owed and not window.owed_credits:
             rows._crediting[METERS[window.meter].owner].append(window)
         _SET[Window]["owed_back"](window, union((*window.owed_back, *((one.start, one.end) for one in owed))))
         self.credit(window, (*window.owed_credits, *owed))
 
-    def credit(self, window: Window, left: tuple[OwedCredit, ...]) -> None:
-        """Record that credits of a window were sent: `left` is what is still owed (B13)."""
-        _SET[Window]["owed_credits"](window, left)
-        self.orgs[window.org_id]._stale = True
+    def credit(self, window: Window, remaining: tuple[OwedCredit, ...]) -> None:
+        """Record that credits of a window were sent: `remaining` is what is still owed (B13)."""
+        _SET[Window]["owed_credits"](window, remaining)
+        self.orgs[window.org_id]._unsorted = True
         self.changed[window] = None
 
     def add_usage(self, org_id: str, day: str, usage_type: str, profile: str, **sums: int) -> None:
@@ -473,7 +472,7 @@ class RowStore:
         self.changed[row] = None
 
     def take_changes(self) -> tuple[Sequence[Row], Sequence[Row]]:
-        """Hand out the rows removed and the rows changed since the last call, each once."""
+        """Return the rows removed and the rows changed since the last call, each once."""
         removed, changed = self.removed, self.changed
         self.removed, self.changed = type(removed)(), type(changed)()
         return tuple(removed), tuple(changed)
@@ -481,11 +480,11 @@ class RowStore:
     # Expiry
 
     def expires_at(self, row: Row) -> int | None:
-        """Return from which time on `row` may leave its table, in ms; None: not yet (C1, C5)."""
+        """Return the time from which `row` may be removed, in ms; None: not known yet (C1, C5)."""
         since: int | None = None
         kept_ms = self.retention_ms
         match row:
-            case Answer() | OperatorAnswer():
+            case CommandMemory() | OperatorCommandMemory():
                 since, kept_ms = row.at, DEDUPE_MS
             case UsedId():
                 since, kept_ms = row.left_at, self.id_retention_ms
@@ -498,7 +497,7 @@ class RowStore:
         return None if since is None else since + kept_ms
 
     def expired(self, now_ms: int) -> list[Row]:
-        """Take and return the rows whose time to leave has come, oldest first; `keep` puts one back."""
+        """Remove the expired rows from the expiry queue and return them, oldest first; `keep` puts one back."""
         found = []
         while self._expiring and self._expiring[0][0] <= now_ms:
             at, _, row = heappop(self._expiring)
@@ -508,27 +507,27 @@ class RowStore:
         return found
 
     def keep(self, row: Row) -> None:
-        """Have an expired row that must stay be considered again at the next tick."""
+        """Put an expired row that is still needed back, to be checked again at the next tick."""
         at = self.expires_at(row)
         if at is not None:
             self._expire_at(at, row)
 
-    def expired_events(self, now_ms: int) -> Iterator[Seen]:
-        """Yield the events that are 24 h past, each once; one that was applied again since then stays (C4)."""
+    def expired_events(self, now_ms: int) -> Iterator[EventMemory]:
+        """Yield the events of 24 h ago or more, each once; one that was applied again since then stays (C4)."""
         for minute in [minute for minute in self._events_by_minute if minute + DEDUPE_MS <= now_ms]:
             for org_id, events in self._events_by_minute.pop(minute).items():
                 for event in events:
                     at_ms = self.orgs[org_id].events.get(event) if org_id in self.orgs else None
                     if at_ms is None or floor_minute(at_ms) != minute:
                         continue
-                    seen = seen_row(org_id, event, at_ms)
+                    seen = event_memory(org_id, event, at_ms)
                     if at_ms + DEDUPE_MS > now_ms:
                         self._list_event(seen)
                     else:
                         yield seen
 
     def expiring(self, org_id: str) -> set[tuple[int, str, str]]:
-        """Return when which of an org's rows and events may leave, in a form that compares: (ms, table, id)."""
+        """Return the expiry times of an org's rows and events in a comparable form: (ms, table, id)."""
         found = {
             (at, row.TABLE, row.row_id)
             for at, _, row in self._expiring
@@ -539,7 +538,7 @@ class RowStore:
         at_of = self.orgs[org_id].events
         for minute, events in self._events_by_minute.items():
             found.update(
-                (minute, Seen.TABLE, event)
+                (minute, EventMemory.TABLE, event)
                 for event in events.get(org_id, ())
                 if event in at_of and floor_minute(at_of[event]) == minute
             )
@@ -548,14 +547,14 @@ class RowStore:
     def _insert(self, row: Row) -> None:
         rows = self.org(row.org_id)
         rows._insert(row)
-        if isinstance(row, Seen):
+        if isinstance(row, EventMemory):
             self._list_event(row)
         elif (at := self.expires_at(row)) is not None:
             self._expire_at(at, row)
 
     def _assign(self, row: Row, values: Mapping[str, Any]) -> None:
         setters = _SET[type(row)]
-        if _DECISIVE[type(row)].isdisjoint(values):
+        if _INDEXED_FIELDS[type(row)].isdisjoint(values):
             for name, value in values.items():
                 setters[name](row, value)
             return
@@ -567,24 +566,24 @@ class RowStore:
         if (at := self.expires_at(row)) is not None and at != expires_at:
             self._expire_at(at, row)
 
-    def _file_removed(self, row: Row) -> None:
+    def _mark_removed(self, row: Row) -> None:
         self.changed.pop(row, None)
         self.removed[row] = None
 
     def _expire_at(self, at_ms: int, row: Row) -> None:
-        self._ticket += 1
-        heappush(self._expiring, (at_ms, self._ticket, row))
+        self._pushes += 1
+        heappush(self._expiring, (at_ms, self._pushes, row))
 
-    def _list_event(self, event: Seen) -> None:
-        """List an event by its minute: there are too many for an entry each in a heap."""
+    def _list_event(self, event: EventMemory) -> None:
+        """List an event by its minute: there are too many of them for a heap with an entry for each."""
         by_org = self._events_by_minute.setdefault(floor_minute(event.at), {})
         by_org.setdefault(event.org_id, []).append(event.row_id)
 
 
-def seen_row(org_id: str, row_id: str, at_ms: int) -> Seen:
-    """Return the row of an event, of which only the time is kept."""
+def event_memory(org_id: str, row_id: str, at_ms: int) -> EventMemory:
+    """Return the row of an event, of which only the time is stored."""
     topic, _, event_id = row_id.partition("/")
-    return Seen(org_id, topic, event_id, at_ms)
+    return EventMemory(org_id, topic, event_id, at_ms)
 
 
 def day_start(day: str) -> int:

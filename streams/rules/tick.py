@@ -1,4 +1,4 @@
-"""A tick: what the passing of time does, per org, in the rule book's order ("Within a tick")."""
+"""Ticks: everything that depends on time alone, per org, in the order of the rules ("Within a tick")."""
 
 from schemas.clock import Tick
 from streams.billing.prices import Prices
@@ -9,7 +9,7 @@ from streams.meters import OWNER_KINDS
 from streams.rules import deployments, instances
 from streams.rules.charging import bill_due, credit_due
 from streams.rules.context import Switches, Turn
-from streams.rules.decision import Decision, Note
+from streams.rules.decision import Decision, LogLine
 from streams.rules.memory import remove_expired
 from streams.rules.notices import is_in_debt, send_notices
 from streams.rules.rows import Instance
@@ -24,7 +24,7 @@ def is_void(tick: Tick, timestamp: int) -> bool:
 def apply_tick(
     store: RowStore, prices: Prices, switches: Switches, tick: Tick, origin: Origin, decision: Decision
 ) -> None:
-    """Advance every org to `origin.timestamp`, orgs in order of their ids.
+    """Apply a tick at `origin.timestamp` to every org, in order of their ids.
 
     A void tick, or one before the latest (I12), changes nothing.
     """
@@ -32,7 +32,9 @@ def apply_tick(
     if is_void(tick, now):
         decision.ignore("clock_disagrees")
         fields: dict[str, str | int | None] = {"timestamp": now, "at": tick.at, "offset": origin.offset}
-        decision.notes.append(Note("warning", "a tick's timestamp and its writer's clock disagree; it is void", fields))
+        decision.log_lines.append(
+            LogLine("warning", "void tick: its timestamp and its writer's clock disagree", fields)
+        )
         return
     if now < store.latest_tick:
         decision.ignore("old_tick")
@@ -42,9 +44,9 @@ def apply_tick(
         deployments.stop_suspended(turn)
         deployments.pause_idle(turn)
         deployments.scale(turn)
-        in_debt = _in_debt(turn)
+        in_debt = _destroys_now(turn)
         for instance_id in sorted(turn.rows.live_instances):
-            _pass_time(turn, turn.rows.live_instances[instance_id], in_debt=in_debt)
+            _apply_time(turn, turn.rows.live_instances[instance_id], in_debt=in_debt)
         for kind in OWNER_KINDS:
             bill_due(turn, kind)
             credit_due(turn, kind)
@@ -53,7 +55,7 @@ def apply_tick(
     store.latest_tick = now
 
 
-def _pass_time(turn: Turn, instance: Instance, *, in_debt: bool) -> None:
+def _apply_time(turn: Turn, instance: Instance, *, in_debt: bool) -> None:
     """Apply the timeout, orders sent again, expiry in error and debt, in this order (I1, I9, I8)."""
     times_out = STAGES[instance.stage].times_out
     if times_out is not None:
@@ -72,8 +74,8 @@ def _pass_time(turn: Turn, instance: Instance, *, in_debt: bool) -> None:
         instances.apply_trigger(turn, instance, Timer.BALANCE_DEBT, Timer.BALANCE_DEBT.value)
 
 
-def _in_debt(turn: Turn) -> bool:
-    """Return whether I8 destroys: 24 h at or below zero, now at or below −35, and an hour since the notice."""
+def _destroys_now(turn: Turn) -> bool:
+    """Return whether I8 applies: 24 h at or below zero, now at or below −35, and an hour since the notice."""
     org = turn.rows.org
     if org.empty_since is None or turn.now < org.empty_since + DEBT_MS or not is_in_debt(org):
         return False

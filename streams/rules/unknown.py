@@ -1,4 +1,4 @@
-"""Records about an entity that their org lacks (contract, "dead.letters")."""
+"""Records that name an entity which their org does not have (contract, "dead.letters")."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -14,5 +14,5 @@ _WHY: Final[Mapping[EntityKind, str]] = {
 
 
 def unknown(kind: EntityKind, event: Any) -> Dead:
-    """Return the dead letter of a record that names an entity of `kind` which its org lacks."""
+    """Return the dead letter of a record that names an unknown entity of `kind`."""
     return Dead(f"unknown_{kind}", f"org {event.org_id} has no {kind} {getattr(event, f'{kind}_id')}; {_WHY[kind]}")

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from schemas.times import parse_rfc3339
-from streams.rules.decision import Note
+from streams.rules.decision import LogLine
 from tests.world.timeline import ORG, to_clock
 from tests.world.world import Sent, World
 
@@ -27,7 +27,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 def told(world: World) -> list[str]:
     """The last step, whole: outputs by topic, what was counted, what the log says."""
-    lines = [*tell(world.sent), *tell_counts(world.counts), *tell_notes(world.notes)]
+    lines = [*tell(world.sent), *tell_counts(world.counts), *tell_log_lines(world.log_lines)]
     return by_kind(lines)
 
 
@@ -93,9 +93,9 @@ def tell_counts(counts: Mapping[tuple[str, str], int]) -> Iterator[str]:
         yield f"{kind} {detail}" + (f" {number}" if number != 1 else "")
 
 
-def tell_notes(notes: Sequence[Note]) -> Iterator[str]:
+def tell_log_lines(lines: Sequence[LogLine]) -> Iterator[str]:
     """What the log says, its times short."""
-    for note in notes:
+    for note in lines:
         fields = [f"{name}={plain(value)}" for name, value in note.fields.items() if name not in {"id", "org_id"}]
         yield f"log {note.level}: {note.event}: {' '.join(fields)}"
 

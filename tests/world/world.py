@@ -16,7 +16,7 @@ from topics.catalogue import OUTBOUND
 from topics.partitioner import partition_of
 
 if TYPE_CHECKING:
-    from streams.rules.decision import Note
+    from streams.rules.decision import LogLine
 
 COUNTED = ("ignored", "duplicate", "out_of_order", "overbilled_ms")
 
@@ -43,8 +43,8 @@ class Sent(NamedTuple):
 class World:
     """An installation in process: what came in, what went out, what is kept.
 
-    `sent`, `notes` and `counts` are of the last step; `all_sent` of all. State is read in the shapes of the contract's
-    views, so that a test depends on nothing else of how rows are kept.
+    `sent`, `log_lines` and `counts` are of the last step; `all_sent` of all. State is read in the shapes of the
+    contract's views, so that a test depends on nothing else of how rows are kept.
     """
 
     def __init__(self, mode: Mode = Mode.STEADY, *, partitions: int = 1) -> None:
@@ -53,10 +53,10 @@ class World:
         self.driver = ShardDriver(partitions=partitions, max_run_records=1 if mode is Mode.SINGLE else 1_000)
         self.sent: list[Sent] = []
         self.all_sent: list[Sent] = []
-        self.notes: list[Note] = []
+        self.log_lines: list[LogLine] = []
         self.counts: dict[tuple[str, str], int] = {}
         self._seen = {(spec.name, partition): 0 for spec in OUTBOUND for partition in range(partitions)}
-        self._noted = 0
+        self._logged = 0
         self._counted: dict[tuple[str, str], int] = {}
 
     # What happens
@@ -107,7 +107,7 @@ class World:
         self.driver.run()
         self.sent = list(self._new())
         self.all_sent += self.sent
-        self.notes, self._noted = self.driver.log.notes[self._noted :], len(self.driver.log.notes)
+        self.log_lines, self._logged = self.driver.log.log_lines[self._logged :], len(self.driver.log.log_lines)
         now = {key: number for key, number in self.driver.counts().items() if key[0] in COUNTED}
         self.counts = {
             key: number - before for key, number in now.items() if number != (before := self._counted.get(key, 0))

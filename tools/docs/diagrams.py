@@ -54,7 +54,7 @@ def _replica() -> str:
         if status in replica.TERMINAL:
             continue
         for signal, move in row.items():
-            if isinstance(move, replica.ReplicaMove):
+            if isinstance(move, replica.ReplicaTransition):
                 edges.append(Edge(status, move.to, move.fail_reason or signal))
                 reason = (move.fail_reason or "") + (", fatal" if move.fatal else "")
                 moves.append([status, signal, move.to, reason])
@@ -77,8 +77,8 @@ def _instance() -> str:
             from_, to = _stage(stage), _stage(move.to)
             edges.append(Edge(from_, to, trigger))
             path = f"{move.through}, {to}" if move.through else to
-            code = trigger if move.explains else ""
-            moves.append([from_, trigger, path, move.order or "", code, "released" if move.releases else ""])
+            code = trigger if move.sets_error_code else ""
+            moves.append([from_, trigger, path, move.order or "", code, "released" if move.releases_gpus else ""])
     stages = [
         [
             _stage(stage),

@@ -16,7 +16,7 @@ from streams.engine.ports import TRANSACTION_TIMEOUT_MS, FencedError, IdForgotte
 from streams.engine.position import Position, decode_position, encode_position
 from streams.engine.shard import Commit, Outgoing
 from streams.engine.waits import Waits
-from streams.rules.decision import Note
+from streams.rules.decision import LogLine
 from tests.unit.engine.fakes import FakeClock, FakeKafka, Written, process_end, settle
 from topics.catalogue import COMMANDS, HEARTBEATS, RESULTS
 
@@ -111,7 +111,7 @@ class FakeShard:
         if not self.due:
             return None
         self.due -= 1
-        notes = [Note("info", "dry run", {"window": "w1"})]
+        log_lines = [LogLine("info", "dry run", {"window": "w1"})]
         self.position.offsets[HEARTBEATS.name] = self.position.offsets.get(HEARTBEATS.name, 0) + 1
         offsets = dict(self.position.offsets)
         row = (positions.KEY, encode_position(Position(offsets=offsets)))
@@ -121,7 +121,7 @@ class FakeShard:
             rows=rows,
             outputs=self.outputs,
             offsets=offsets,
-            notes=notes,
+            log_lines=log_lines,
             changelogs=ends_after(ends, rows),
         )
 

@@ -16,16 +16,16 @@ from streams.lifecycle.instance import InstanceStage, Order
 from streams.lifecycle.replica import FailReason, ReplicaStatus
 from streams.rules.rows import (
     ROW_TYPES,
-    Answer,
+    CommandMemory,
     DayUsage,
     Deployment,
+    EventMemory,
     Instance,
-    OperatorAnswer,
+    OperatorCommandMemory,
     OrderCount,
     Org,
     Replica,
     Row,
-    Seen,
     UsedId,
     WindowCount,
     row_key,
@@ -72,9 +72,9 @@ ROWS: tuple[Any, ...] = (
     ),
     window("gpu", "i", "i.gpu.w1"),
     window("disk", "i.gpu.w3", "i.gpu.w3.disk.w2", ended_at=T0 + 5, closed_by=Origin("t", 8, T0 + 5), billed_ms=5),
-    Answer("o", "c", T0, '{"command_id":"c"}'),
-    OperatorAnswer("o", "c", T0, '{"command_id":"c"}', "d-r1.w1"),
-    Seen("o", "execlet.progress", "e", T0),
+    CommandMemory("o", "c", T0, '{"command_id":"c"}'),
+    OperatorCommandMemory("o", "c", T0, '{"command_id":"c"}', "d-r1.w1"),
+    EventMemory("o", "execlet.progress", "e", T0),
     UsedId("o", "deployment", "d", T0),
     DayUsage("o", "2026-11-29", "instance_gpu_running", "instance.a100.1x", 60_000, 0, "60000000000000000000000"),
 )
@@ -102,7 +102,7 @@ def test_a_row_comes_back_as_it_was(row: Row) -> None:
 
 
 def test_a_key_is_taken_apart() -> None:
-    row = Seen("acme", "execlet.progress", "e-1", T0)
+    row = EventMemory("acme", "execlet.progress", "e-1", T0)
     assert RowReader.split(row_key(row)) == ("acme", "execlet.progress/e-1")
 
 

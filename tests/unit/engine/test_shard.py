@@ -20,7 +20,7 @@ from streams.engine.shard import Phase, Shard, ShardError
 from streams.limits import HOUR_MS, MINUTE_MS
 from streams.replay.driver import LogRecord, ShardDriver
 from streams.rules.context import Switches
-from streams.rules.rows import Answer, Org, row_key
+from streams.rules.rows import CommandMemory, Org, row_key
 from topics.catalogue import (
     ACCOUNTS,
     CLOCK,
@@ -433,9 +433,9 @@ def org_row(org_id: str, **fields: Any) -> tuple[bytes, bytes]:
 
 def test_of_a_row_the_last_that_was_restored_counts_and_a_removed_one_is_none() -> None:
     shard = new_shard()
-    table = Answer.TABLE
+    table = CommandMemory.TABLE
     for command_id, words in (("c1", "first"), ("c2", "gone"), ("c1", "last")):
-        row = Answer("acme", command_id, T0, words)
+        row = CommandMemory("acme", command_id, T0, words)
         shard.restore(table, row_key(row), encode_row(row))
     shard.restore(table, b"acme/c2", None)
     assert shard.restored_rows == 4
@@ -454,8 +454,8 @@ def test_rows_are_unpacked_a_few_at_a_time_and_may_go_on_coming_meanwhile(monkey
     assert list(shard.store.orgs) == ["org0", "org1"]
     # The partition is assigned anew: more is read, and all of it is unpacked once more, twice at a time.
     shard.restore(Org.TABLE, *org_row("org0", suspended=True))
-    shard.restore(Answer.TABLE, b"org4/c", encode_row(Answer("org4", "c", T0, "words")))
-    shard.restore(Answer.TABLE, b"org4/c", None)
+    shard.restore(CommandMemory.TABLE, b"org4/c", encode_row(CommandMemory("org4", "c", T0, "words")))
+    shard.restore(CommandMemory.TABLE, b"org4/c", None)
     for _ in zip(shard.unpack(), overtaken, strict=False):
         pass
     shard.start({})

@@ -19,16 +19,16 @@ from streams.lifecycle.replica import ReplicaStatus
 from streams.limits import HOUR_MS
 from streams.rules.context import Switches
 from streams.rules.rows import (
-    Answer,
+    CommandMemory,
     DayUsage,
     Deployment,
+    EventMemory,
     Instance,
-    OperatorAnswer,
+    OperatorCommandMemory,
     OrderCount,
     Org,
     Replica,
     Row,
-    Seen,
     UsedId,
     WindowCount,
     row_key,
@@ -105,9 +105,9 @@ ROWS: tuple[Row, ...] = (
         2,
         orders={Order.CREATE: OrderCount(1, 1, 0)},
     ),
-    Answer("acme", "c1", 5, '{"outcome":"accepted"}'),
-    Seen("acme", "execlet.progress", "e1", 9),
-    OperatorAnswer("acme", "c1", 6, '{"outcome":"accepted"}'),
+    CommandMemory("acme", "c1", 5, '{"outcome":"accepted"}'),
+    EventMemory("acme", "execlet.progress", "e1", 9),
+    OperatorCommandMemory("acme", "c1", 6, '{"outcome":"accepted"}'),
     UsedId("acme", "instance", "box", 7),
     DayUsage("acme", "2026-11-29", "dedicated_inference_running", "dedicated.h100.1x", billed=60_000),
 )

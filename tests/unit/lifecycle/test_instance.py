@@ -8,8 +8,8 @@ from streams.lifecycle.instance import (
     MESSAGES,
     STAGES,
     Action,
-    InstanceMove,
     InstanceStage,
+    InstanceTransition,
     Report,
     Timer,
 )
@@ -112,11 +112,11 @@ MOVES = {
 TRIGGERS = [*Action, *Report, *Timer]
 
 
-def written(stage: str, move: InstanceMove | Stay) -> str:
+def written(stage: str, move: InstanceTransition | Stay) -> str:
     if isinstance(move, Stay):
         return "terminal" if stage == "destroyed" else "out_of_place"
-    parts = [move.to.value, f"+{move.order}" if move.order else "", "!" if move.explains else ""]
-    parts += ["releases" if move.releases else "", f"through {move.through}" if move.through else ""]
+    parts = [move.to.value, f"+{move.order}" if move.order else "", "!" if move.sets_error_code else ""]
+    parts += ["releases" if move.releases_gpus else "", f"through {move.through}" if move.through else ""]
     return " ".join(part for part in parts if part)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from streams.lifecycle.machine import Stay
-from streams.lifecycle.replica import MACHINE, FailReason, ReplicaMove, ReplicaStatus, Signal, read_signal
+from streams.lifecycle.replica import MACHINE, FailReason, ReplicaStatus, ReplicaTransition, Signal, read_signal
 
 # The callbacks: an execlet's status and a message that it really sends.
 PULL = ("STARTING", "Pulling image...")
@@ -69,8 +69,8 @@ EXPECTED = {
 CASES = [(status, callback, outcome) for status, row in EXPECTED.items() for callback, outcome in row.items()]
 
 
-def told(outcome: ReplicaMove | Stay) -> str:
-    if isinstance(outcome, ReplicaMove):
+def told(outcome: ReplicaTransition | Stay) -> str:
+    if isinstance(outcome, ReplicaTransition):
         return f"{outcome.to}{'!' * outcome.fatal} {outcome.fail_reason or ''}".strip()
     return "beat" if outcome is Stay.HEARTBEAT else "-"
 
@@ -98,7 +98,7 @@ def test_only_failures_carry_a_reason_and_only_two_reasons_are_fatal() -> None:
     for status in ReplicaStatus:
         for signal in Signal:
             outcome = MACHINE.step(status, signal)
-            if not isinstance(outcome, ReplicaMove):
+            if not isinstance(outcome, ReplicaTransition):
                 continue
             assert (outcome.fail_reason is not None) == (outcome.to is ReplicaStatus.FAILED)
             fatal = outcome.fail_reason in {FailReason.IMAGE_PULL_FAILED, FailReason.CONTAINER_INIT_FAILED}
