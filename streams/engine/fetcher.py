@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 from aiokafka import TopicPartition
 from aiokafka.consumer import consumer
 from aiokafka.consumer.fetcher import Fetcher, FetchError, OffsetResetStrategy
-from aiokafka.errors import CorruptRecordException, KafkaError, OffsetOutOfRangeError, TopicAuthorizationFailedError
+from aiokafka.errors import (
+    ConsumerStoppedError,
+    CorruptRecordException,
+    KafkaError,
+    OffsetOutOfRangeError,
+    TopicAuthorizationFailedError,
+)
 from aiokafka.errors import for_code as error_of
 
 from streams.engine.batches import FetchedRecords
@@ -25,6 +31,9 @@ RETRY_S: Final = 5.0
 
 SILENT_S: Final = 30.0
 """For so long the broker may return errors, or no records where the log has some, until that counts as damage."""
+
+NEXT_RECORD_WAIT_S: Final = 1.0
+"""How often a wait for one record looks whether the consumer was stopped."""
 
 _PREFERRED_REPLICA_VERSION: Final = 11
 """From this version of its API on, a fetch response has a field more."""
@@ -128,6 +137,13 @@ class BoundedFetcher(Fetcher):
                 waiter.cancel()
                 return {}
             waiter.result()
+
+    async def next_record(self, partitions: Any) -> Any:
+        """Return the next record of `partitions` (none given: of all). Raises `ConsumerStoppedError` after the stop."""
+        while not self._closed:
+            for (record,) in (await self.fetched_records(partitions, NEXT_RECORD_WAIT_S, 1)).values():
+                return record
+        raise ConsumerStoppedError
 
     def _take(self, partitions: Any, max_records: int | None) -> dict[TopicPartition, list[Any]]:
         """Take what was fetched. Raises the `KafkaError` of a fetch, where nothing comes before it."""

@@ -57,11 +57,11 @@ async def test_topics_are_made_checked_and_listed(run_obol: RunObol, monkeypatch
     assert "obol topics create" in missing.err
     made = await run_obol("topics", "create")
     assert made.code == 0, made.err
-    assert "14 of them new" in made.out
+    assert "17 of them new" in made.out
     assert "0 of them new" in (await run_obol("topics", "create")).out
     assert (await run_obol("topics", "check")).code == 0
     listed = [json.loads(line) for line in (await run_obol("topics", "list", "--json")).out.splitlines()]
-    assert [row["partitions"] for row in listed] == [1] + [4] * 13
+    assert [row["partitions"] for row in listed] == [1] + [4] * 16
     monkeypatch.setenv("OBOL_PARTITIONS", "5")
     other = await run_obol("topics", "check")
     assert other.code == 1
