@@ -25,8 +25,8 @@ POLL_S: Final = 0.02
 DEADLINE_S: Final = 600.0
 
 # Log messages of the engine.
-_ASSIGNED: Final = "are this worker's, in generation"
-_ACTIVE: Final = "are at work"
+_ASSIGNED: Final = "are assigned to this worker, in generation"
+_ACTIVE: Final = "are active"
 _LOGGED_AT: Final = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]")
 
 

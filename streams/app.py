@@ -17,11 +17,11 @@ from streams.worker import App
 MAX_POLL_RECORDS: Final = 5_000
 
 SESSION_TIMEOUT_S: Final = 6.0
-"""After this long without a heartbeat of a worker, its partitions go to others."""
+"""After this long without a group heartbeat of a worker, its partitions are assigned to other workers."""
 
 
 def make_app(settings: Settings) -> App:
-    """Make the app of one worker of the installation that `settings` describe."""
+    """Return the app of one worker."""
     app = App(
         settings.app_id,
         autodiscover=["streams.agents", "streams.commands"],

@@ -1,6 +1,6 @@
-"""A Faust app that runs the engine: what happens at its start, at a rebalance and at its stop.
+"""A Faust app that runs the engine: its start, rebalances and stop.
 
-Partitions are fenced before Faust restores them, and committed before Faust gives them up.
+Partitions are fenced before Faust restores them, and committed before Faust releases them.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from yarl import URL
 
 from streams.engine.clock import SystemClock
 from streams.engine.engine import Engine
-from streams.engine.fatal import Accident, AccidentError, end_process, end_with, guarded, leave_within
+from streams.engine.fatal import Accident, AccidentError, end_process, end_with, exit_within, guarded
 from streams.engine.kafka import AioKafka, FaustConsumer
 from streams.engine.merge import Damage
 from streams.engine.shard import INPUTS, Commit, Shard
@@ -34,7 +34,7 @@ from topics.catalogue import CLOCK, HEARTBEATS, TOPICS
 from topics.provision import ProvisionError, UnreachableError
 
 STOP_DEADLINE_S: Final = 20.0
-"""How long a stop may take: mostly a second or two, more in the middle of a rebalance or of a large commit."""
+"""How long a stop may take: usually a second or two, more during a rebalance or a large commit."""
 
 GROUP_CHECK_S: Final = 1.0
 
@@ -50,7 +50,7 @@ class App(faust.App):
     read_model: ReadModel | None = None
 
     def connect(self, settings: Settings) -> None:
-        """Read and serve through our own transport and web server, and give the engine what it needs of Faust."""
+        """Install our transport and web server, and create the engine."""
         self.transport = WorkerTransport(self.conf.broker, self)
         self.web = WebServer(self)
         self.engine = Engine(
@@ -63,7 +63,7 @@ class App(faust.App):
         self.on_rebalance_complete.connect(_on_restored)
 
     def topic(self, *topics: str, **options: Any) -> Any:
-        """Describe topics. Names of the contract get the namespace; an inbound topic is read in whole fetches."""
+        """Return a topic. Names of the contract get the namespace; an inbound topic is read in whole fetches."""
         names = [self.engine.settings.topic(name) if name in TOPICS else name for name in topics]
         if len(topics) == 1 and topics[0] in INPUTS:
             return InputTopic(self, topics=names, schema=BatchSchema(), acks=False)
@@ -83,7 +83,7 @@ class App(faust.App):
         try:
             self.engine.settings = settings = _with_flags(self, self.engine.settings)
             with warnings.catch_warnings():
-                # Faust read it for its banner and warns; all other code reads it anew each time.
+                # Faust has read it for its banner, so it warns; all other code reads it when needed.
                 warnings.simplefilter("ignore", AlreadyConfiguredWarning)
                 self.conf.canonical_url = URL(settings.advertised_url)
             changelogs = [self.engine.changelog(table) for table in TABLES]
@@ -100,12 +100,12 @@ class App(faust.App):
         self._mount_views(settings)
 
     async def _watch_group(self) -> None:
-        """End the process after an error that no retry of the consumer heals."""
+        """End the process after an error that keeps the consumer out of its group for good."""
         while not self.should_stop:
             await asyncio.sleep(GROUP_CHECK_S)
             try:
                 self.consumer.check_group()
-            except Exception as error:  # noqa: BLE001 - whatever it is, the worker is in no group
+            except Exception as error:  # noqa: BLE001 - after any error, the worker is in no group
                 msg = (
                     f"the consumer group {self.engine.settings.app_id} can't be joined: {error!r}; check the "
                     "permissions of the worker's user, and that no other program uses the name"
@@ -113,7 +113,7 @@ class App(faust.App):
                 end_process(Accident.CLUSTER_ERROR, msg)
 
     def _mount_views(self, settings: Settings) -> None:
-        """Put the views on the web server, which starts next; the read model and the metrics follow commits."""
+        """Add the views to the web server, which starts next. The read model and the metrics are updated at commits."""
         engine, censuses = self.engine, Censuses(self.engine)
         summaries = Summaries(engine, censuses)
         self.read_model = read_model = follow(engine, settings, summaries)
@@ -138,8 +138,8 @@ class App(faust.App):
             mount(self.web, engine, settings, summaries, scrape=metrics.scrape, read_model=read_model)
 
     async def stop(self) -> None:
-        """Stop before a supervisor's patience with a stopping process ends."""
-        leave_within(STOP_DEADLINE_S, lambda: self.engine.has_committed_all)
+        """Stop within `STOP_DEADLINE_S`, before a supervisor kills the process."""
+        exit_within(STOP_DEADLINE_S, lambda: self.engine.has_committed_all)
         await super().stop()
 
     async def on_stop(self) -> None:
@@ -147,14 +147,14 @@ class App(faust.App):
         if self.started:
             self.consumer.stop_flow()
             await guarded("the last commits", self.engine.stop())
-            self.consumer.has_let_go = True
+            self.consumer.has_released = True
         if self.read_model is not None:
             await self.read_model.stop()
         await super().on_stop()
 
 
 class WorkerConsumer(BatchConsumer):
-    """Calls the engine before Faust takes partitions over and before it gives them up."""
+    """Calls the engine before Faust takes over partitions and before it releases them."""
 
     app: App
 
@@ -169,8 +169,8 @@ class WorkerConsumer(BatchConsumer):
         engine = self.app.engine
         partitions = _partitions(engine.settings, assigned)
         if partitions is None:
-            # Topics were made again, or have grown.
-            await engine.look()
+            # Topics were created again, or got more partitions.
+            await engine.check_cluster()
             numbers = {topic: [tp.partition for tp in sorted(assigned) if tp.topic == topic] for topic in engine.inputs}
             msg = (
                 f"the group assigned {numbers}: not the same of each input; wait until all topics have been made again"
@@ -179,9 +179,9 @@ class WorkerConsumer(BatchConsumer):
         await engine.on_assigned(partitions, generation)
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
-        """Commit what is applied, then let Faust give the partitions up."""
-        # Faust stops the flow only when something is revoked. The next assignment's records must not reach a worker
-        # that had no partition before it is ready for them, either.
+        """Commit everything applied, then let Faust release the partitions."""
+        # Faust stops the flow only when partitions are revoked. The next assignment's records must not reach a worker
+        # that had no partition, either, before it is ready for them.
         self.stop_flow()
         self.app.flow_control.suspend()
         await guarded("the commit before partitions move", self.app.engine.on_revoked())
@@ -190,15 +190,15 @@ class WorkerConsumer(BatchConsumer):
             await super().on_partitions_revoked(revoked)
 
     def is_contiguous(self, topic: str) -> bool:
-        """Return whether a topic is an input: they are kept by deletion, changelogs are compacted."""
+        """Return whether a topic is an input. Inputs are not compacted; changelogs are."""
         return self.app.engine.is_input(topic)
 
     def on_damage(self, partition: TopicPartition, damage: Damage | None, generation: int) -> None:
-        """Have the engine wait for what can't be read."""
+        """Suspend a partition that can't be read."""
         self.app.engine.on_damage((partition.topic, partition.partition), damage, generation)
 
     async def on_task_error(self, exc: BaseException) -> None:
-        """End the process after an exception in an agent: Faust would go on without the records of that fetch."""
+        """End the process after an exception in an agent: Faust would continue without the records of that fetch."""
         end_with("an agent failed", exc)
 
 
@@ -213,11 +213,11 @@ async def _on_restored(app: App, **_: Any) -> None:
 
 
 def _partitions(settings: Settings, assigned: set[TP]) -> list[int] | None:
-    """Return the partitions assigned of every input; None where the inputs are not co-partitioned."""
+    """Return the partitions assigned of every input; None if the inputs are not co-partitioned."""
     by_topic = {topic: {tp.partition for tp in assigned if tp.topic == settings.topic(topic)} for topic in INPUTS}
-    mine = by_topic[HEARTBEATS.name]
-    is_complete = all(partitions == mine for partitions in by_topic.values())
-    return sorted(mine) if is_complete and all(number < settings.partitions for number in mine) else None
+    own = by_topic[HEARTBEATS.name]
+    is_complete = all(partitions == own for partitions in by_topic.values())
+    return sorted(own) if is_complete and all(number < settings.partitions for number in own) else None
 
 
 def _with_flags(app: App, settings: Settings) -> Settings:

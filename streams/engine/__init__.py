@@ -1,10 +1,10 @@
-"""The engine: it carries records from Kafka to the rules, and what these decide back, each record exactly once.
+"""The engine: passes records from Kafka to the rules, and their decisions back to Kafka, each record exactly once.
 
 - `engine.py` composes the parts for one worker; Faust calls it, through `transport.py` and `table.py`.
-- `partitions.py`: partitions come and go. `changelogs.py`: how far their rows are in memory.
-- `intake.py`: records in. `prices.py`: those of `croesus.prices`, which every worker reads.
-- `scheduling.py`: which partition applies records when. `ticks.py`: the records of the wall clock.
-- `commit.py`: commits out.
-- `shard.py`: what one partition does with its records, in the order of `merge.py`. `streams.replay` runs it in memory.
-- `ports.py`: what all of these ask of Kafka and of time. `kafka.py` and `clock.py` implement it.
+- `partitions.py`: partitions are assigned and revoked. `changelogs.py`: up to where their changelogs are in memory.
+- `intake.py`: queues records. `prices.py`: reads `croesus.prices`, which every worker does.
+- `scheduling.py`: which shard applies records when. `ticks.py`: writes the ticks of the wall clock.
+- `commit.py`: commits.
+- `shard.py`: applies one partition's records, in the order of `merge.py`. `streams.replay` runs it in memory.
+- `ports.py`: the interfaces to Kafka and to the clock. `kafka.py` and `clock.py` implement it.
 """

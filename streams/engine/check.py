@@ -1,6 +1,6 @@
 """The debug check: rows, changelog and indexes agree after every applied record. On with `OBOL_DEBUG_CHECKS=1`.
 
-A row that changed without being filed for the commit is lost at the next restart, and an index that is wrong bills
+A row that changed without being listed for the commit is lost at the next restart, and a wrong derived index bills
 wrong; neither shows at once. Tests run with this check, benchmarks and production without it.
 """
 
@@ -16,23 +16,23 @@ from streams.rules.store import OrgRows, RowStore, event_memory
 ENABLED: Final = os.environ.get("OBOL_DEBUG_CHECKS") == "1"
 
 ROWS_PER_RECORD: Final = 20
-"""Rows checked per applied record, about: the check costs microseconds a row, so many rows take turns."""
+"""About so many rows are checked per applied record: a check takes microseconds per row."""
 
 
 class _Recorder(dict[Row, None]):
-    """A set of changed rows that also lists those filed since the last check."""
+    """A set of changed rows that also lists those added since the last check."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.filed: list[Row] = []
+        self.added: list[Row] = []
 
     def __setitem__(self, row: Row, value: None) -> None:
         super().__setitem__(row, value)
-        self.filed.append(row)
+        self.added.append(row)
 
 
 class RowCheck:
-    """Follows one store: keeps what its changelogs would give back, and compares."""
+    """Compares one store with a model of its changelogs."""
 
     def __init__(self, store: RowStore) -> None:
         self._store = store
@@ -41,7 +41,7 @@ class RowCheck:
         store.changed, store.removed = _Recorder(), _Recorder()
 
     def restored(self, table: str, key: bytes, value: bytes | None) -> None:
-        """Take one record of a changelog that the store is restored from."""
+        """Add a record of a changelog from which the store is restored."""
         image = self._image[key.partition(b"/")[0].decode(errors="replace")]
         if value is None:
             image.pop((table, key), None)
@@ -52,13 +52,13 @@ class RowCheck:
         """Compare the orgs that a record may have changed (None: all). Raises `AssertionError` for a difference."""
         for rows in (self._store.removed, self._store.changed):
             assert isinstance(rows, _Recorder)
-            for row in rows.filed:
+            for row in rows.added:
                 image = self._image[row.org_id]
                 if rows is self._store.changed and row in rows:
                     image[row.TABLE, row_key(row)] = encode_row(row)
                 elif rows is self._store.removed:
                     image.pop((row.TABLE, row_key(row)), None)
-            rows.filed.clear()
+            rows.added.clear()
         checked = list({*self._image, *self._store.orgs} if org_ids is None else org_ids)
         for org_id in checked:
             self._unchecked[org_id] += 1 + ROWS_PER_RECORD // len(checked)
@@ -70,7 +70,7 @@ class RowCheck:
         """Compare one org's rows with their changelogs, and its indexes with those rebuilt from the changelogs."""
         image, rows = self._image[org_id], self._store.orgs.get(org_id)
         if rows is None:
-            assert not image, f"org {org_id} is forgotten, but its changelogs have {sorted(image)}"
+            assert not image, f"org {org_id} has no rows in memory, but its changelogs have {sorted(image)}"
             return
         _same(org_id, "row", _encoded(rows), image)
         rebuilt, reader = RowStore(self._store.retention_ms), RowReader()
@@ -84,8 +84,8 @@ class RowCheck:
         assert expiring == expected, f"org {org_id}: expiring {expiring ^ expected}"
 
 
-def _blank(org_id: str) -> tuple[tuple[str, bytes], bytes]:
-    """Return the key and the value of the row of an org of which nothing is known."""
+def _new_org(org_id: str) -> tuple[tuple[str, bytes], bytes]:
+    """Return the key and the value of the row of a new org."""
     org = Org(org_id)
     return (Org.TABLE, row_key(org)), encode_row(org)
 
@@ -101,8 +101,8 @@ def _encoded(rows: OrgRows) -> dict[tuple[str, bytes], bytes]:
 
 def _same(org_id: str, what: str, live: Mapping[Any, object], kept: Mapping[Any, object]) -> None:
     for key in {**live, **kept}:
-        if key == _blank(org_id)[0] and {live.get(key), kept.get(key)} <= {None, _blank(org_id)[1]}:
-            continue  # in memory every org has a row, in the changelog only one that says something
+        if key == _new_org(org_id)[0] and {live.get(key), kept.get(key)} <= {None, _new_org(org_id)[1]}:
+            continue  # in memory every org has a row, in the changelog only one that was changed
         if live.get(key) != kept.get(key):
             msg = f"org {org_id}, {what} {key}: {live.get(key)!r} in memory, {kept.get(key)!r} by the changelogs"
             raise AssertionError(msg)

@@ -1,4 +1,4 @@
-"""The clock port over the system's clocks and asyncio's timers."""
+"""Implements the clock port with the system's clocks and asyncio's timers."""
 
 import asyncio
 import time
@@ -20,7 +20,7 @@ class SystemClock(ports.Clock):
         await asyncio.sleep(seconds)
 
     async def wait(self, event: asyncio.Event, timeout_s: float | None = None) -> None:
-        # Not with `asyncio.wait_for`: in Python 3.11 it loses a cancellation that comes together with the event.
+        # Not with `asyncio.wait_for`: in Python 3.11 it loses a cancellation that occurs together with the event.
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await event.wait()

@@ -25,12 +25,12 @@ WATCH_S: Final = 10.0
 """How often the cluster is compared with what was committed."""
 
 CONFIRM_S: Final = 2.0
-"""What looks like an accident is checked again after this: a broker's metadata may be a moment old."""
+"""An accident is confirmed by a second check after this: a broker's metadata may be outdated."""
 
-COMPARE_EVERY: Final = 3
-"""In every third look, the settings of other workers are compared, too."""
+SETTINGS_EVERY: Final = 3
+"""In every third check, the settings of other workers are compared, too."""
 
-FRESH_MS: Final = 2 * MINUTE_MS
+MAX_ROW_AGE_MS: Final = 2 * MINUTE_MS
 """A partition commits every minute, for its tick. An older row may be from before its worker was restarted."""
 
 AWAY_LOG_S: Final = 60.0
@@ -41,12 +41,12 @@ log = logging.getLogger(__name__)
 
 
 def installation(settings: Settings) -> Installation:
-    """Return what `settings` say that must not change once there are rows."""
+    """Return those of `settings` that must not change once there are rows."""
     return Installation(settings.partitions, settings.currency, settings.timestamps)
 
 
 def live_settings(settings: Settings) -> dict[str, Any]:
-    """Return what `settings` say that may change, by variable, but should be the same for all workers."""
+    """Return those of `settings` that may change but should be the same for all workers, by variable."""
     return {
         "DEDICATED_BILLING_ENABLED": settings.billing_enabled,
         "DEDICATED_BILLING_DRY_RUN": settings.billing_dry_run,
@@ -61,8 +61,8 @@ class ClusterWatch:
 
     `inputs`: full names of the input topics, prices included, and their names without namespace. `prices_read` returns
     the offset up to which prices were read. `topic_ids`: by name without namespace, the ids that the check at start
-    found. `is_answering`: whether the cluster answered the last question. `disagreements`: what other workers are set
-    to that this one is not, one line each.
+    found. `is_answering`: whether the cluster responded to the last request. `disagreements`: settings that are not
+    the same on other workers, one line each.
     """
 
     def __init__(
@@ -90,9 +90,9 @@ class ClusterWatch:
     # At start
 
     async def check_start(self) -> None:
-        """Compare the cluster with the positions of all partitions. Where the cluster can't answer, ask again.
+        """Compare the cluster with the positions of all partitions. Retries while the cluster does not respond.
 
-        Raises `AccidentError` for what two checks have seen, and `KafkaError` where asking again is of no use.
+        Raises `AccidentError` when two checks fail, and `KafkaError` when a retry is of no use.
         """
         while True:
             try:
@@ -100,7 +100,7 @@ class ClusterWatch:
             except KafkaError as error:
                 if not error.retriable:
                     raise
-                log.info("the cluster can't be compared with what was committed yet (%r); asking again", error)
+                log.info("the cluster can't be compared with what was committed yet (%r); retrying", error)
                 await self._clock.sleep(_RETRY_S)
             else:
                 return
@@ -170,8 +170,8 @@ class ClusterWatch:
             await self._clock.sleep(WATCH_S)
             asked_s = self._clock.monotonic_s()
             try:
-                await self.look()
-                if round_ % COMPARE_EVERY == 0:
+                await self.check()
+                if round_ % SETTINGS_EVERY == 0:
                     await self._compare_settings()
             except KafkaError as error:
                 self.is_answering = False
@@ -185,12 +185,12 @@ class ClusterWatch:
                 log.warning("the cluster answers again after about %d s", away_s)
             self.is_answering, away_s, logged_s = True, 0.0, 0.0
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Compare the cluster with what this worker has applied and written.
 
-        Raises `AccidentError` for what two looks have seen, and `KafkaError`.
+        Raises `AccidentError` when two checks fail, and `KafkaError`.
         """
-        await self._twice(self._look)
+        await self._twice(self._check)
 
     async def _twice(self, check: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -199,7 +199,7 @@ class ClusterWatch:
             await self._clock.sleep(CONFIRM_S)
             await check()
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         working = self._partitions.working()
         shards = self._partitions.shards
         applied = {
@@ -250,12 +250,12 @@ class ClusterWatch:
             check_changelog(partition, end, beginnings[partition], ends[partition])
 
     async def _compare_settings(self) -> None:
-        """Log once what other workers are set to that this one is not."""
+        """Log, once, the settings that are not the same on other workers."""
         others = set(range(self._settings.partitions)) - self._partitions.shards.keys()
         now_ms, own = self._clock.now_ms(), live_settings(self._settings)
         found: list[str] = []
         for partition, (position, written_ms) in sorted((await self._positions(others)).items()):
-            if now_ms - written_ms > FRESH_MS or partition in self._partitions.shards:
+            if now_ms - written_ms > MAX_ROW_AGE_MS or partition in self._partitions.shards:
                 continue
             for variable, value in position.settings.items():
                 if variable in own and own[variable] != value:
@@ -287,7 +287,7 @@ def check_installation(partition: int, made_under: Installation | None, own: Ins
 
 
 def other_partitions(name: str, found: int, kept: int) -> str:
-    """Return the line about a topic whose number of partitions is not that of the rows."""
+    """Return the message about a topic that has another number of partitions than the rows."""
     return (
         f"{name} has {found} partitions, but the rows are kept under {kept}: an org's records would arrive where its "
         f"rows are not; make the topic again with {kept} partitions and run `obol accept-reset`, or use another "

@@ -1,7 +1,7 @@
-"""Commits out: a shard's rows, its messages and its input offsets in one transaction.
+"""Commits: a shard's rows, its messages and its input offsets in one transaction.
 
-Each partition has a producer of its own, whose transactional id is the partition's. Starting it fences the producer
-that wrote for the partition before, and aborts its open transaction.
+Each partition has a producer of its own, whose transactional id is the partition's. Starting it fences the previous
+owner's producer, and aborts its open transaction.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ from streams.rules.decision import LogLine
 from topics.catalogue import USAGE
 
 MAX_COMMITS_AT_ONCE: Final = 4
-"""A commit is in memory while it is written, so this many are at most."""
+"""A commit is in memory while it is written, so this bounds the memory of all commits."""
 
 COMMIT_DEADLINE_S: Final = 360.0
 """Longer than `TRANSACTION_TIMEOUT_MS`, after which the broker aborts the transaction."""
@@ -67,8 +67,8 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class _Lane:
-    """One partition's way out.
+class _CommitLoop:
+    """The committing of one partition.
 
     `urgent` is set when its shard can't apply more before a commit. `refused`: the commit that a topic refuses.
     """
@@ -77,7 +77,7 @@ class _Lane:
     committer: "Committer"
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     urgent: asyncio.Event = field(default_factory=asyncio.Event)
-    loop: asyncio.Task[None] | None = None
+    task: asyncio.Task[None] | None = None
     refused: Commit | None = None
 
 
@@ -92,8 +92,8 @@ class RefusedError(RuntimeError):
 class Commits:
     """Commits what the shards have applied, every `interval_s` or sooner.
 
-    A commit that a topic refuses is tried again until it succeeds; meanwhile only its partition waits. One that fails
-    otherwise ends the process, as only a restart knows what was committed. `after_commit`: callbacks run after each
+    A commit that a topic refuses is retried until it succeeds; meanwhile only its partition waits. Any other failure
+    ends the process, since only a restart finds out what was committed. `after_commit`: callbacks run after each
     commit, with the shard, the commit and the seconds that it took.
     """
 
@@ -114,62 +114,62 @@ class Commits:
         self._clock = clock
         self._waits = waits
         self._interval_s = interval_s
-        self._lanes: dict[int, _Lane] = {}
+        self._loops: dict[int, _CommitLoop] = {}
         self._at_once = asyncio.Semaphore(MAX_COMMITS_AT_ONCE)
 
     async def fence(self, shard: Shard) -> None:
-        """Fence the former owner of a shard's partition, and commit for the shard from then on. Raises `KafkaError`."""
+        """Fence the previous owner of a shard's partition, and start committing for the shard. Raises `KafkaError`."""
         partition = shard.partition
-        lane = self._lanes.get(partition)
-        if lane is None:
-            lane = self._lanes[partition] = _Lane(shard, self._new_committer(partition))
-        async with lane.lock:
-            await lane.committer.fence()
-        if lane.loop is None:
-            lane.loop = asyncio.create_task(guarded(f"committing partition {partition}", self._commit_forever(lane)))
+        loop = self._loops.get(partition)
+        if loop is None:
+            loop = self._loops[partition] = _CommitLoop(shard, self._new_committer(partition))
+        async with loop.lock:
+            await loop.committer.fence()
+        if loop.task is None:
+            loop.task = asyncio.create_task(guarded(f"committing partition {partition}", self._commit_forever(loop)))
 
     async def drop(self, partition: int) -> None:
-        """Commit no more for a partition that was revoked."""
-        await self._end(self._lanes.pop(partition))
+        """Stop committing for a partition that was revoked."""
+        await self._end(self._loops.pop(partition))
 
     async def stop(self) -> None:
-        """Commit no more."""
-        await asyncio.gather(*(self._end(lane) for lane in self._lanes.values()))
+        """Stop committing."""
+        await asyncio.gather(*(self._end(loop) for loop in self._loops.values()))
 
     @staticmethod
-    async def _end(lane: _Lane) -> None:
-        await cancel_and_wait([] if lane.loop is None else [lane.loop])
-        await lane.committer.stop()
+    async def _end(loop: _CommitLoop) -> None:
+        await cancel_and_wait([] if loop.task is None else [loop.task])
+        await loop.committer.stop()
 
-    def hurry(self, partition: int) -> None:
+    def commit_soon(self, partition: int) -> None:
         """Commit a partition as soon as possible."""
-        self._lanes[partition].urgent.set()
+        self._loops[partition].urgent.set()
 
     async def commit_all(self) -> None:
         """Commit what every shard has applied."""
-        await asyncio.gather(*(self._commit(lane) for lane in self._lanes.values()))
+        await asyncio.gather(*(self._commit(loop) for loop in self._loops.values()))
 
-    async def _commit_forever(self, lane: _Lane) -> None:
+    async def _commit_forever(self, loop: _CommitLoop) -> None:
         while True:
-            if lane.refused is None:
-                await self._clock.wait(lane.urgent, self._interval_s)
+            if loop.refused is None:
+                await self._clock.wait(loop.urgent, self._interval_s)
             else:
                 await self._clock.sleep(BLOCKED_RETRY_S)
-            lane.urgent.clear()
-            await self._commit(lane)
+            loop.urgent.clear()
+            await self._commit(loop)
 
-    async def _commit(self, lane: _Lane) -> None:
-        shard, partition = lane.shard, lane.shard.partition
-        async with lane.lock, self._at_once:
+    async def _commit(self, loop: _CommitLoop) -> None:
+        shard, partition = loop.shard, loop.shard.partition
+        async with loop.lock, self._at_once:
             committed = dict(shard.position.offsets)
-            commit = lane.refused or shard.drain(self._changelogs.ends(partition))
+            commit = loop.refused or shard.drain(self._changelogs.ends(partition))
             if commit is None:
                 return
             started_s = self._clock.monotonic_s()
             try:
                 with self._waits.on(f"the commit of partition {partition}", COMMIT_DEADLINE_S):
-                    ends = await self._write(lane, commit, committed)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the transaction is not known to be committed
+                    ends = await self._write(loop, commit, committed)
+            except Exception as error:  # noqa: BLE001 - after any error, the transaction may not be committed
                 _end_after(error, partition, self._clock.monotonic_s() - started_s)
             if ends is None:
                 return
@@ -178,34 +178,34 @@ class Commits:
         seconds = self._clock.monotonic_s() - started_s
         for callback in self.after_commit:
             callback(shard, commit, seconds)
-        for note in commit.log_lines:
-            _log(note)
+        for line in commit.log_lines:
+            _log(line)
 
-    async def _write(self, lane: _Lane, commit: Commit, committed: Mapping[str, int]) -> dict[str, int] | None:
-        """Write a commit; returns as `Committer.commit` does, and None where a topic refuses it.
+    async def _write(self, loop: _CommitLoop, commit: Commit, committed: Mapping[str, int]) -> dict[str, int] | None:
+        """Write a commit. Returns the result of `Committer.commit`, or None when a topic refuses it.
 
-        `committed`: the input offsets of the commit before.
+        `committed`: the input offsets of the previous commit.
         """
-        if lane.refused is not None:
-            await self._expect_ends(lane.refused)
+        if loop.refused is not None:
+            await self._expect_ends(loop.refused)
         try:
-            ends = await lane.committer.commit(commit)
+            ends = await loop.committer.commit(commit)
         except RefusedError as error:
-            await self._block(lane, commit, committed, str(error))
+            await self._block(loop, commit, committed, str(error))
             return None
-        if lane.refused is not None:
-            lane.refused = lane.shard.refusal = None
+        if loop.refused is not None:
+            loop.refused = loop.shard.refusal = None
             log.info("partition %d is committed again", commit.partition)
         return ends
 
-    async def _block(self, lane: _Lane, commit: Commit, committed: Mapping[str, int], why: str) -> None:
-        """Abort the transaction of a commit that a topic refuses, to try it again later.
+    async def _block(self, loop: _CommitLoop, commit: Commit, committed: Mapping[str, int], why: str) -> None:
+        """Abort the transaction of a commit that a topic refuses, for a later retry.
 
-        `committed`: the input offsets of the commit before. Raises `FencedError` where they are no longer the latest.
+        `committed`: the input offsets of the previous commit. Raises `FencedError` where they are no longer the latest.
         """
         partition = commit.partition
-        await lane.committer.fence()
-        if lane.refused is None:
+        await loop.committer.fence()
+        if loop.refused is None:
             changelog = (self._changelogs.name(positions.TABLE), partition)
             last = (await self._admin.last_records([changelog])).get(changelog)
             offsets = {} if last is None or last.value is None else decode_position(last.value).offsets
@@ -216,10 +216,10 @@ class Commits:
                 "partition %d can't be committed: %s; it waits, and the others go on; trying again every %g s",
                 *(partition, why, BLOCKED_RETRY_S),
             )
-        lane.refused, lane.shard.refusal = commit, why
+        loop.refused, loop.shard.refusal = commit, why
 
     async def _expect_ends(self, commit: Commit) -> None:
-        """Correct where the changelogs end after `commit`: what was aborted takes offsets, too. Raises `KafkaError`."""
+        """Correct the changelogs' end offsets in `commit`: aborted records take offsets, too. Raises `KafkaError`."""
         partition = commit.partition
         ends = await self._admin.end_offsets(self._changelogs.of([partition]))
         by_table = {self._changelogs.table(name): end for (name, _), end in ends.items()}
@@ -230,7 +230,7 @@ class Commits:
 
 
 def _end_after(error: Exception, partition: int, seconds: float) -> NoReturn:
-    """End the process after a commit that has failed within `seconds`."""
+    """End the process after a commit that failed after `seconds`."""
     if isinstance(error, FencedError):
         if seconds * 1_000 < TRANSACTION_TIMEOUT_MS:
             end_process(Accident.FENCED, f"partition {partition} was taken over by another worker", error)
@@ -245,15 +245,15 @@ def _end_after(error: Exception, partition: int, seconds: float) -> NoReturn:
     end_with(f"partition {partition} can't be committed", error)
 
 
-def _log(note: LogLine) -> None:
-    fields = ", ".join(f"{name}={value}" for name, value in note.fields.items())
-    log.log(_LEVELS.get(note.level, logging.INFO), "%s: %s", note.event, fields)
+def _log(line: LogLine) -> None:
+    fields = ", ".join(f"{name}={value}" for name, value in line.fields.items())
+    log.log(_LEVELS.get(line.level, logging.INFO), "%s: %s", line.event, fields)
 
 
 class Committer:
     """Writes the commits of one partition.
 
-    `topic` gives the full name of a topic, `changelog` that of a table's changelog.
+    `topic` returns the full name of a topic, `changelog` that of a table's changelog.
     """
 
     def __init__(
@@ -275,16 +275,16 @@ class Committer:
         self._producer: TransactionalProducer | None = None
 
     async def fence(self) -> None:
-        """Fence the producer that wrote for this partition before; its changelogs and offsets then stay as they are."""
+        """Fence the previous owner's producer; the partition's changelogs and offsets don't change any more."""
         await self.stop()
         self._producer = self._kafka.transactional_producer(f"{self._app_id}-{self.partition}")
         await self._producer.start()
 
     async def commit(self, commit: Commit) -> dict[str, int]:
-        """Write one transaction; returns by table the last offset of its changelog, which is the commit marker's.
+        """Write one transaction. Returns the last offset of each changelog, that of the commit marker, by table.
 
         Raises `FencedError` when the partition has another owner, and `RefusedError` when a topic refuses records and
-        the transaction is not committed. When anything is raised, nothing may be written before the next `fence`.
+        the transaction is not committed. After an error, `fence` must be called before the next commit.
         """
         assert self._producer is not None, "a partition is fenced before it commits"
         try:
@@ -300,14 +300,14 @@ class Committer:
     async def _write(self, producer: TransactionalProducer, commit: Commit) -> dict[str, int]:
         now_ms = self._clock.now_ms()
         changelogs = {table: (self._changelog(table), self.partition) for table in commit.rows}
-        places = dict.fromkeys((message.topic, message.partition) for message in commit.outputs)
+        targets = dict.fromkeys((message.topic, message.partition) for message in commit.outputs)
         if commit.charges:
-            places[USAGE.name, self.partition] = None
-        outputs = {(topic, partition): (self._topic(topic), partition) for topic, partition in places}
+            targets[USAGE.name, self.partition] = None
+        outputs = {(topic, partition): (self._topic(topic), partition) for topic, partition in targets}
         await producer.begin()
         producer.add_partitions((*changelogs.values(), *outputs.values()))
         row_writers = {table: _Writer(producer, changelog) for table, changelog in changelogs.items()}
-        writers = {place: _Writer(producer, output) for place, output in outputs.items()}
+        writers = {target: _Writer(producer, output) for target, output in outputs.items()}
         for table, rows in commit.rows.items():
             await row_writers[table].write((key, value, now_ms, _NO_HEADERS) for key, value in rows)
         for topic, partition, key, value, timestamp, headers in commit.outputs:
@@ -317,7 +317,7 @@ class Committer:
             await usage.write((key, value, timestamp, _NO_HEADERS) for key, value, timestamp in commit.usage())
         for writer in (*row_writers.values(), *writers.values()):
             await writer.flush()
-        # While the offsets' group joins the transaction, the broker would refuse batches: they are stored first.
+        # The broker refuses batches while the offsets are added to the transaction, so all are stored before.
         ends = {table: await writer.stored() for table, writer in row_writers.items()}
         for writer in writers.values():
             await writer.stored()
@@ -335,7 +335,7 @@ class Committer:
         return ends
 
     async def stop(self) -> None:
-        """Disconnect. A transaction that is open is aborted by the partition's next owner."""
+        """Disconnect. The partition's next owner aborts an open transaction."""
         producer, self._producer = self._producer, None
         if producer is not None:
             await producer.stop()

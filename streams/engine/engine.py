@@ -1,4 +1,4 @@
-"""The engine of one worker, composed of its parts. Faust reads inputs and changelogs, and calls it."""
+"""The engine of one worker, composed of its parts. Faust reads inputs and changelogs, and calls the engine."""
 
 import asyncio
 import gc
@@ -29,29 +29,29 @@ from streams.settings import Settings
 from topics.catalogue import CLOCK, PRICES
 
 STALL_TIMEOUT_S: Final = {"wall": 2.0, "log": 60.0}
-"""By `OBOL_CLOCK`: how long records that are before a topic's end offset and do not arrive are waited for."""
+"""By `OBOL_CLOCK`: how long a merge waits for missing records before a topic's end offset."""
 
 START_DEADLINE_S: Final = 600.0
 TAKEOVER_DEADLINE_S: Final = 360.0
-"""Longer than a dead worker's transaction can stay open."""
+"""Longer than the transaction of a killed worker can stay open."""
 
 JOIN_DEADLINE_S: Final = 360.0
-"""A rebalance waits for other workers, which may be taking partitions over."""
+"""A rebalance waits for other workers, which may be taking over partitions."""
 
 SWITCH_INTERVAL_S: Final = 0.0005
-"""Reading has a thread of its own. At Python's default, 5 ms, each step of a commit would wait for it that long."""
+"""The consumer has its own thread. At Python's default, 5 ms, each step of a commit would wait that long for it."""
 
 GC_THRESHOLDS: Final = (50_000, 20, 100)
-"""Rows are in no reference cycles, so going through a million of them is rarely worth it."""
+"""Rows are in no reference cycles, so the collector need not scan a million of them often."""
 
 
 class Engine:
-    """What a worker does between Kafka and the rules.
+    """Runs between Kafka and the rules: shards, restore, scheduling and commits.
 
-    `owner` gives the address of the worker that a partition is assigned to, or None. `on_committed`: callbacks run
+    `owner` returns the address of a partition's owner, or None. `on_committed`: callbacks run
     after each commit, with the shard, the commit and the seconds that it took. `has_committed_all`: the engine has
-    stopped, and everything applied is committed. `inputs`: full names of the input topics, and their names without
-    namespace.
+    stopped, and everything that it applied is committed. `inputs`: full names of the input topics, and their names
+    without namespace.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Engine:
             self._ends,
             clock,
             work=work,
-            commit_soon=self._commits.hurry,
+            commit_soon=self._commits.commit_soon,
             applied=self._intake.resume,
         )
         self._ticks = TickWriter(kafka.producer(), clock, settings.topic(CLOCK.name), self._partitions.working)
@@ -132,7 +132,7 @@ class Engine:
         return shard
 
     def _stamp(self, position: Position) -> None:
-        """Add to a position what later checks compare with the cluster."""
+        """Add the values to a position that later checks compare with the cluster."""
         position.installation = installation(self.settings)
         position.settings = live_settings(self.settings)
         position.topics = position.topics | self._watch.topic_ids
@@ -157,12 +157,12 @@ class Engine:
         return self._partitions.shards
 
     def shards(self) -> list[Shard]:
-        """List the shards of the assigned partitions, in order of these, those that are restoring included."""
+        """Return the shards of the assigned partitions in order, including those that are restoring."""
         return [shard for _, shard in sorted(self.by_partition.items())]
 
     @property
     def is_assigned(self) -> bool:
-        """Whether there was any assignment since the start, even of no partition."""
+        """Whether there was an assignment since the start, even of no partition."""
         return self._partitions.is_assigned
 
     @property
@@ -172,7 +172,7 @@ class Engine:
 
     @property
     def prices(self) -> Prices:
-        """Every price read."""
+        """All prices read."""
         return self._prices.prices
 
     @property
@@ -187,7 +187,7 @@ class Engine:
 
     @property
     def disagreements(self) -> list[str]:
-        """What other workers are set to that this one is not, one line each."""
+        """Settings that are not the same on other workers, one line each."""
         return self._watch.disagreements
 
     @property
@@ -208,7 +208,7 @@ class Engine:
     # Start and stop
 
     async def start(self) -> None:
-        """Connect, compare the cluster with what was committed, read all prices, and be ready for partitions.
+        """Connect, compare the cluster with what was committed, read all prices, and start the background tasks.
 
         Raises `AccidentError` and `KafkaError`.
         """
@@ -231,7 +231,7 @@ class Engine:
             self._spawn("writing ticks", self._ticks.run())
 
     async def stop(self) -> None:
-        """Commit what is applied, and disconnect."""
+        """Commit everything applied, and disconnect."""
         await self.on_revoked()
         self._waits.end(self._joining)
         self.has_committed_all = True
@@ -247,7 +247,7 @@ class Engine:
     # What Faust calls
 
     async def on_revoked(self) -> None:
-        """Commit what is applied, and apply nothing until the next assignment."""
+        """Commit everything applied, and apply nothing until the next assignment."""
         with self._waits.on("the commits before partitions move", COMMIT_DEADLINE_S):
             await self._partitions.revoke()
         self._join()
@@ -256,48 +256,48 @@ class Engine:
         self._waits.end(self._joining)
         self._joining = self._waits.begin("an assignment of partitions from the consumer group", JOIN_DEADLINE_S)
 
-    async def look(self) -> None:
+    async def check_cluster(self) -> None:
         """Compare the cluster with what was applied. Raises `AccidentError` and `KafkaError`."""
-        await self._watch.look()
+        await self._watch.check()
 
     async def on_assigned(self, partitions: Collection[int], generation: int) -> None:
-        """Take over `partitions`, fencing the former owner of each; those that stay keep their rows."""
+        """Take over `partitions`, fencing the previous owner of each; those that stay keep their rows."""
         self._waits.end(self._joining)
         with self._waits.on(f"the takeover of partitions {sorted(partitions)}", TAKEOVER_DEADLINE_S):
             await self._partitions.assign(partitions, generation)
         self._intake.reset()
-        # While rows are restored, the collector would go through more and more of them, to find no garbage.
+        # The collector would scan all restored rows again and again, and find no garbage.
         gc.disable()
 
     async def activate(self, generation: int) -> None:
-        """Start to work, where `generation` is still in force and the changelogs are read to their ends."""
+        """Start applying records, if `generation` is current and the changelogs are restored to their ends."""
         if await self._partitions.activate(generation):
             await self._intake.start()
-            # Restored rows stay; the collector need not go through them again.
+            # Restored rows stay in memory; the collector need not scan them again.
             gc.freeze()
             gc.enable()
 
     def is_input(self, topic: str) -> bool:
-        """Return whether the shards apply the records of a topic, given by its full name."""
+        """Return whether a topic, given by its full name, is an input of the shards."""
         return topic in self.inputs
 
     def on_damage(self, partition: TopicPartition, damage: Damage | None, generation: int) -> None:
-        """Wait for a partition that can't be read, until it can: then, `damage` is None."""
+        """Suspend a partition that can't be read; `damage` None: it can be read again."""
         if generation == self._partitions.generation:
             (self._intake if self.is_input(partition[0]) else self._partitions).on_damage(partition, damage)
 
     def feed(self, message: Any) -> None:
-        """Queue what was read of an input. Raises `AccidentError` where records are missing for good."""
+        """Queue a fetch of an input. Raises `AccidentError` when records are missing for good."""
         self._intake.feed((message.topic, message.partition), message.value)
 
     def restore(self, message: Any) -> None:
-        """Restore what was read of a changelog. Ends the process where records are missing or can't be read."""
+        """Restore a fetch of a changelog. Ends the process when records are missing or can't be read."""
         self._partitions.restore((message.topic, message.partition), message.value)
 
     def restored_to(self, changelog: str, partition: int) -> int:
-        """Give the last offset of a changelog that is in memory; -1 when none is."""
+        """Return the last offset of a changelog that is in memory; -1 when none is."""
         return self._changelogs.restored_to((changelog, partition))
 
     def changelog(self, table: str) -> str:
-        """Give the full name of a table's changelog, which is Faust's name for it."""
+        """Return the full name of a table's changelog, which is Faust's name for it."""
         return self._changelogs.name(table)

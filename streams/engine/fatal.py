@@ -1,6 +1,6 @@
-"""Ending the process. The accident decides the exit code; a restart continues from what was committed.
+"""Fatal errors: they end the process. A restart continues from what was committed.
 
-Faust logs many exceptions and continues. An exception that could skip a record must not reach it.
+Faust logs many exceptions and continues. An exception that could skip a record must not reach Faust.
 """
 
 import logging
@@ -15,19 +15,19 @@ from aiokafka.errors import KafkaError
 from streams.settings import EXIT_WRONG_SETTING
 
 EXIT_FAULT: Final = 70
-"""Exit code after a fault of this program: EX_SOFTWARE of sysexits.h."""
+"""Exit code after an error of this program: EX_SOFTWARE of sysexits.h."""
 
 EXIT_RETRY: Final = 75
-"""Exit code after what a restart may well recover from: EX_TEMPFAIL of sysexits.h."""
+"""Exit code after an error from which a restart may recover: EX_TEMPFAIL of sysexits.h."""
 
 EXIT_DAMAGED: Final = 78
-"""Exit code after damage to the cluster's data that an operator must decide about: EX_CONFIG of sysexits.h."""
+"""Exit code after damage to the cluster's data that an operator must repair or accept: EX_CONFIG of sysexits.h."""
 
 log = logging.getLogger(__name__)
 
 
 class Accident(Enum):
-    """Why a worker ends by itself. `docs/operations.md` has a row for each name, with its exit code."""
+    """The kinds of fatal errors, each with its name in the log and its exit code (`docs/operations.md`)."""
 
     WRONG_SETTING = "wrong setting", EXIT_WRONG_SETTING
     OTHER_INSTALLATION = "other installation", EXIT_WRONG_SETTING
@@ -54,7 +54,7 @@ class Accident(Enum):
 
 
 class AccidentError(RuntimeError):
-    """An accident; the message is the line that the log gets."""
+    """A fatal error of a known kind. Its message becomes the log line."""
 
     def __init__(self, accident: Accident, message: str) -> None:
         super().__init__(" ".join(message.split()))
@@ -62,14 +62,14 @@ class AccidentError(RuntimeError):
 
 
 def end_process(accident: Accident, reason: str, error: BaseException | None = None) -> NoReturn:
-    """Log the reason, and exit with the accident's code, without any clean-up that could commit or hide something."""
+    """Log the reason, and exit with the accident's code, without any clean-up, which could commit or hide something."""
     log.critical("%s: %s; exit code %d", accident.title, reason, accident.code, exc_info=error)
     logging.shutdown()
     os._exit(accident.code)
 
 
 def end_with(what: str, error: BaseException) -> NoReturn:
-    """End the process after an exception in `what`: one line for an accident, a traceback for anything else."""
+    """End the process after an exception in `what`: with one log line for an accident, else with a traceback."""
     if isinstance(error, AccidentError):
         end_process(error.accident, str(error))
     accident = Accident.CLUSTER_ERROR if isinstance(error, KafkaError) else Accident.FAULT
@@ -80,23 +80,23 @@ async def guarded(what: str, work: Coroutine[Any, Any, None]) -> None:
     """Await `work`. An exception that it raises ends the process; the log line names `what`."""
     try:
         await work
-    except Exception as error:  # noqa: BLE001 - to continue after any could skip a record
+    except Exception as error:  # noqa: BLE001 - continuing after an error could skip a record
         end_with(what, error)
 
 
-def leave_within(seconds: float, has_committed: Callable[[], bool]) -> None:
-    """Exit after `seconds`, if a shutdown still waits then: for a rebalance, or a broker that does not answer.
+def exit_within(seconds: float, has_committed: Callable[[], bool]) -> None:
+    """Exit after `seconds` if the process still runs: a shutdown may wait for a rebalance or an unreachable broker.
 
-    The code is 0 when everything applied is committed. Else the next owner applies the rest again.
+    The exit code is 0 if everything applied is committed. Otherwise the next owner applies the rest again.
     """
 
-    def leave() -> None:
+    def exit_now() -> None:
         if not has_committed():
             end_process(Accident.TIMED_OUT, f"the last commits were not done within {seconds:g} s of the stop")
-        log.warning("stopped and committed, but not yet gone after %g s: leaving", seconds)
+        log.warning("stopped and committed, but still running after %g s: exiting", seconds)
         logging.shutdown()
         os._exit(0)
 
-    timer = threading.Timer(seconds, leave)
+    timer = threading.Timer(seconds, exit_now)
     timer.daemon = True
     timer.start()

@@ -1,4 +1,4 @@
-"""Record headers: which of them a record keeps."""
+"""Record headers: which of them are kept."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -6,21 +6,21 @@ from typing import Final
 Header = tuple[str, bytes | None]
 
 REROUTED: Final = "obol-rerouted"
-"""The header of a record that was published again, to the partition of its org."""
+"""The header of a rerouted record."""
 
 MAX_HEADERS_BYTES: Final = 16 * 1024
-"""Of names and values together."""
+"""The most bytes of names and values together."""
 
 MAX_HEADERS: Final = 1_000
-"""Each takes room in a record, even without a name and a value."""
+"""Each takes bytes in a record, even without a name and a value."""
 
 _OWN_PREFIX: Final = "obol-"
 
 
 def kept(headers: Iterable[Header]) -> tuple[Header, ...]:
-    """Return `headers` while they are within the bounds, else only those that have a meaning (contract, "Conventions").
+    """Return `headers` if they are within the bounds, else only Obol's own (contract, "Conventions").
 
-    `obol-rerouted` does not count. Where those with a meaning are over the bounds, too, there are none.
+    `obol-rerouted` does not count. If Obol's own are over the bounds, too, none are returned.
     """
     found = tuple(headers)
     if _is_within_bounds(found):

@@ -1,4 +1,4 @@
-"""Records in: what is read is queued for the shards, no more than they can take, and nothing is left out."""
+"""Intake: queues fetches for the shards, with back-pressure, and reads missing records again."""
 
 import asyncio
 import logging
@@ -15,13 +15,13 @@ from streams.engine.shard import Phase, Shard
 from topics.catalogue import PRICES
 
 MAX_READ_AGAIN: Final = 5
-"""How often missing records are read again from the same offset; after that, the log no longer has them."""
+"""How often missing records are read again from the same offset, before they count as deleted."""
 
 log = logging.getLogger(__name__)
 
 
 class Intake:
-    """Feeds the shards' queues. `work` is set when there may be records to apply; `inputs` as in `Partitions`."""
+    """Fills the shards' queues. `work` is set when there may be records to apply; `inputs` as in `Partitions`."""
 
     def __init__(
         self,
@@ -44,28 +44,27 @@ class Intake:
         self._read_again: dict[TopicPartition, tuple[int, int]] = {}
 
     def reset(self) -> None:
-        """Forget what is paused: after an assignment, the consumer fetches everything."""
+        """Forget which partitions are paused: after an assignment, the consumer fetches all of them."""
         self._paused.clear()
 
     async def start(self) -> None:
-        """Have the inputs of the working partitions read from where their shards stand."""
+        """Seek the inputs of the active partitions to the offsets of their shards."""
         working = sorted(self._partitions.working())
         positions: dict[TopicPartition, int] = {}
         for partition in working:
             merge = self._partitions.shards[partition].merge
-            merge.reach(PRICES.name, self._prices.position)
+            merge.set_read(PRICES.name, self._prices.position)
             merge.block(PRICES.name, self._prices.damage)
             positions |= {(name, partition): merge.fetched(topic) for name, topic in self._inputs.items()}
         # Faust seeks only where an offset is committed; elsewhere it would skip what it read before the rebalance.
         if positions:
             await self._consumer.seek(positions)
-        log.info("partitions %s are at work", working)
+        log.info("partitions %s are active", working)
 
     def feed(self, partition: TopicPartition, fetch: Fetch) -> None:
-        """Queue what was read of an input.
+        """Queue a fetch of an input. One of an earlier generation is discarded; its records are read again.
 
-        What was read before the latest assignment is left out; it is read again. So are records that are missing in
-        between; raises `AccidentError` when that was tried too often.
+        When records before it are missing, they are read again, too. Raises `AccidentError` after too many tries.
         """
         topic = self._inputs[partition[0]]
         shard = self._partitions.shards.get(partition[1])
@@ -82,16 +81,16 @@ class Intake:
         self._work.set()
 
     def resume(self, shard: Shard) -> None:
-        """Have the consumer fetch again what it paused for a shard whose queues have room."""
+        """Resume the paused inputs of a shard whose queues have room."""
         for partition in [paused for paused in self._paused if paused[1] == shard.partition]:
             if shard.merge.has_room(self._inputs[partition[0]]):
                 self._paused.discard(partition)
                 self._consumer.resume(partition)
 
     def _seek_back(self, partition: TopicPartition, offset: int, error: LostRecordsError) -> None:
-        """Read an input again from `offset`: around a rebalance, Faust may drop what it has fetched.
+        """Read an input again from `offset`: during a rebalance, Faust may drop fetched records.
 
-        Raises `AccidentError` when that was tried too often.
+        Raises `AccidentError` after too many tries.
         """
         if partition in self._seeking:
             return
@@ -109,14 +108,14 @@ class Intake:
         try:
             await self._consumer.seek({partition: offset})
         except Exception:
-            # A rebalance has meanwhile revoked the partition, or seeks itself.
+            # After a rebalance the partition may be revoked, or Faust seeks itself.
             if generation == self._partitions.generation:
                 raise
         finally:
             del self._seeking[partition]
 
     def on_damage(self, partition: TopicPartition, damage: Damage | None) -> None:
-        """Have a shard apply nothing that may come after what can't be read of an input, until it can be read."""
+        """Block a shard at an offset of an input that can't be read, until it can be read."""
         shard = self._partitions.shards.get(partition[1])
         if shard is not None and shard.phase is Phase.WORKING:
             self._block([shard], self._inputs[partition[0]], partition, damage)
@@ -142,7 +141,7 @@ class Intake:
             damage = self._prices.damage
             if await self._prices.read():
                 for shard in self._partitions.shards.values():
-                    shard.merge.reach(PRICES.name, self._prices.position)
+                    shard.merge.set_read(PRICES.name, self._prices.position)
                 self._work.set()
             if damage != self._prices.damage:
                 shards = self._partitions.shards.values()

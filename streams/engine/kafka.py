@@ -1,4 +1,4 @@
-"""The Kafka ports over aiokafka, and the consumer port over Faust's consumer, which is aiokafka's, too."""
+"""Implements the Kafka ports with aiokafka, and the consumer port with Faust's consumer."""
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
@@ -44,20 +44,20 @@ MAX_BATCH_BYTES: Final = 900_000
 """The size of a produce batch: below 1 MiB, the broker's default limit."""
 
 READ_WAIT_MS: Final = 100
-"""How long a reader waits where there is nothing to read."""
+"""How long a reader waits when there is nothing to read."""
 
 LAST_RECORDS: Final = 16
-"""How many offsets before a partition's end are read first, for its last record. The others may be markers."""
+"""How many offsets before a partition's end are read first to find its last record; some may be markers."""
 
 LAST_RECORDS_S: Final = 30.0
-"""How long the last records of partitions may take to be read."""
+"""The timeout of reading the last records of partitions."""
 
 _FENCED: Final = (ProducerFenced, InvalidProducerEpoch)
-"""What the broker answers a producer whose transactional id another has taken."""
+"""The broker's errors for a fenced producer."""
 
 
 class AioKafka(ports.Kafka):
-    """Makes aiokafka's clients; `options` are the arguments that all of them get."""
+    """Creates aiokafka's clients. `options`: the arguments for all of them."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self._options = options
@@ -92,7 +92,7 @@ class FaustConsumer(ports.Consumer):
 
 
 class _Client(Generic[ClientT]):
-    """A client of aiokafka that is made when it is started, for it needs the running event loop."""
+    """A client of aiokafka that is created when it is started, since it needs the running event loop."""
 
     def __init__(self, kind: type[ClientT], options: Mapping[str, Any], **more: Any) -> None:
         self._kind: type[ClientT] = kind
@@ -115,7 +115,7 @@ class _Client(Generic[ClientT]):
 
 
 class AioKafkaAdmin(_Client[AIOKafkaConsumer], ports.Admin):
-    """Asks with a consumer that reads nothing."""
+    """Sends its requests with a consumer that reads nothing."""
 
     def __init__(self, options: Mapping[str, Any], client_id: str) -> None:
         # The end offset of a consumer with `read_committed` is the last stable offset.
@@ -176,7 +176,7 @@ class AioKafkaAdmin(_Client[AIOKafkaConsumer], ports.Admin):
 
     def _known(self, partitions: Iterable[ports.TopicPartition]) -> list[TopicPartition]:
         asked = [TopicPartition(*partition) for partition in partitions]
-        # Added together, unknown topics are found with one metadata request; else each waits for a retry of its own.
+        # Added together, unknown topics need one metadata request; otherwise each waits for a retry of its own.
         for topic in {partition.topic for partition in asked}:
             self._client._client.add_topic(topic)  # noqa: SLF001 - there is no public way
         return asked
@@ -189,7 +189,7 @@ def _plain(offsets: Mapping[TopicPartition, int]) -> dict[ports.TopicPartition, 
 async def _last_records(
     reader: AIOKafkaConsumer, partitions: list[TopicPartition]
 ) -> dict[ports.TopicPartition, Record]:
-    """Read the last records of partitions, further and further back where there are markers alone."""
+    """Read the last record of each partition, from further and further back while there are only markers."""
     reader.assign(partitions)
     beginnings = await reader.beginning_offsets(partitions)
     ends = await reader.end_offsets(partitions)
@@ -293,8 +293,8 @@ class AioKafkaTransactionalProducer(_Client[AIOKafkaProducer], ports.Transaction
         await self._client.begin_transaction()
 
     def add_partitions(self, partitions: Iterable[ports.TopicPartition]) -> None:
-        # By default each joins with its first batch, in a request of its own; meanwhile the coordinator, which is
-        # still writing, has the broker refuse for a moment what is sent to the others.
+        # By default each is added with its first batch, in a request of its own. While the coordinator writes, the
+        # broker refuses batches for the others.
         for partition in partitions:
             self._transactions.maybe_add_partition_to_txn(TopicPartition(*partition))
 
@@ -310,7 +310,7 @@ class AioKafkaTransactionalProducer(_Client[AIOKafkaProducer], ports.Transaction
                     cast("BatchBuilder", batch), topic, partition=number
                 )
             except KafkaTimeoutError:
-                # The batch before it has not left for `request_timeout_ms`, as the cluster is away. It is waited for.
+                # The batch before was not sent for `request_timeout_ms`: the cluster is unreachable. Wait for it.
                 continue
             return delivery
 
@@ -322,8 +322,8 @@ class AioKafkaTransactionalProducer(_Client[AIOKafkaProducer], ports.Transaction
         await self._client.commit_transaction()
 
     def cause_of(self, error: Exception) -> Exception:
-        # The producer learns in the background what has ended the transaction, and refuses the next call with an
-        # error that says only that there is none.
+        # The producer finds out in the background why the transaction ended. The next call raises only that there is
+        # no transaction.
         end = self._transactions.wait_for_transaction_end()
         ended = end.exception() if end is not None and end.done() and not end.cancelled() else None
         first: BaseException = ended or error

@@ -1,10 +1,11 @@
 """The order in which one partition's records are applied, across its topics (contract, "In").
 
 The record applied next has the smallest (timestamp, rank) among the heads of the topics' queues; within a topic the
-offset decides. A record whose timestamp is out of range is applied as soon as it is a head, and moves no time.
+offset decides. A record whose timestamp is out of range is applied as soon as it is a head, and does not change any
+topic's time.
 
-An empty queue has no head, so before a record is applied its topic must be known to have been read to
-its end: the end offsets are asked for after the record was read, and everything before them is waited for.
+An empty queue has no head. So before a record is applied, each topic with an empty queue must be known to be read to
+its end: the end offsets are requested after the record was read, and the merge waits for everything before them.
 """
 
 from bisect import bisect_left, bisect_right
@@ -22,37 +23,37 @@ NEVER: Final = -1
 
 MAX_QUEUED_RECORDS: Final = 10_000
 MAX_QUEUED_BYTES: Final = 8 * 1024 * 1024
-"""A queue with more than this is full; it has room again below half of both."""
+"""A queue over either limit is full; it has room again below half of both."""
 
 
 class Record(Protocol):
-    """A record as it was read."""
+    """A record that was read from Kafka."""
 
     @property
     def offset(self) -> int:
-        """Its offset."""
+        """The offset in its partition."""
 
     @property
     def timestamp(self) -> int:
-        """When it happened, in ms."""
+        """The event time, in ms."""
 
     @property
     def key(self) -> bytes | None:
-        """Its key."""
+        """The key."""
 
     @property
     def value(self) -> bytes | None:
-        """Its value."""
+        """The value."""
 
     @property
     def headers(self) -> Sequence[Header]:
-        """Its headers."""
+        """The headers."""
 
 
 class Unreadable(NamedTuple):
-    """A record whose value could not be read, as it was read: `reason` is its dead letter's. `truncated`: key or value.
+    """A record that could not be read in full. `reason` and `error` go into its dead letter.
 
-    `topic` is the full name.
+    `topic` is the full name. `truncated`: the key or the value is not complete.
     """
 
     topic: str
@@ -68,9 +69,9 @@ class Unreadable(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """What is at `offset` of a log can't be read: its bytes are not those that were written, or the broker refuses.
+    """A log can't be read at `offset`: its bytes are damaged, or the broker returns an error.
 
-    `may_pass`: nothing is known to be wrong with the log itself.
+    `may_pass`: the log itself may be intact.
     """
 
     offset: int
@@ -81,7 +82,8 @@ class Damage(NamedTuple):
 class Batch:
     """Consecutive records of one topic. `items` are their decoded values; None until they are decoded.
 
-    `has_time`: whether their timestamps are in range: all are, or none is.
+    `has_time`: whether their timestamps are in range: all are, or none is. `asked`: as in `Merge.feed`. `plain`: all
+    are heartbeats of this partition's orgs, which are applied in one call.
     """
 
     __slots__ = ("asked", "at", "has_time", "is_rising", "items", "plain", "records", "size_bytes", "times")
@@ -104,7 +106,7 @@ class Batch:
 
 
 def _batches(records: Sequence[Record], asked: int) -> Iterator[Batch]:
-    """Split records where timestamps begin or cease to be in range."""
+    """Split records into batches whose timestamps are all in range, or all out of range."""
     if all(is_time(record.timestamp) for record in records):
         if records:
             yield Batch(records, asked)
@@ -116,7 +118,7 @@ def _batches(records: Sequence[Record], asked: int) -> Iterator[Batch]:
 class Run(NamedTuple):
     """Consecutive records of one topic to be applied next: those of `batch` in [start, end).
 
-    `late`: how many of them come after a record of another topic that they should have preceded.
+    `late`: how many of them are out of order.
     """
 
     topic: str
@@ -130,9 +132,9 @@ class Run(NamedTuple):
 class Queue:
     """One topic's records that were read and are not yet applied.
 
-    `fetched`: the offset after the last one that was read. `end`: the greatest end offset known. `applied_to`: the
+    `fetched`: the offset after the last record read. `end`: the greatest end offset known. `applied_to`: the
     offset after the last record applied. `time`: the greatest timestamp applied, in ms. `max_run`: how many records a
-    run may have. `stalled_since_s`: since when records before `end` are waited for; None before, and when some arrive.
+    run may have. `stalled_since_s`: since when the merge waits for records before `end`; None when it does not.
     `damage`: why no more can be read.
     """
 
@@ -151,25 +153,25 @@ class Queue:
 
     @property
     def next_offset(self) -> int:
-        """The offset to commit, from which a restart reads on: past control markers, once nothing is queued."""
+        """The offset to commit, from which a restart reads: past control markers, once nothing is queued."""
         return self.applied_to if self.batches else self.fetched
 
     @property
     def is_behind(self) -> bool:
-        """Whether there are offsets before the known end that were not yet read."""
+        """Whether offsets before the known end offset are not read yet."""
         return self.fetched < self.end
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What a merge waits for: records of `topic`, until `until_s` where that is given; without `topic`, end offsets."""
+    """What a merge waits for: records of `topic`, at most until `until_s`; without `topic`, end offsets."""
 
     topic: str | None = None
     until_s: float | None = None
 
     @property
     def is_for_end_offsets(self) -> bool:
-        """Whether the end offsets must be asked for."""
+        """Whether the end offsets must be requested."""
         return self.topic is None
 
 
@@ -177,14 +179,14 @@ _FOR_END_OFFSETS: Final = Wait()
 
 
 class LostRecordsError(RuntimeError):
-    """The records fed do not follow those before them: applying them would skip some."""
+    """Records are missing before the records fed: applying these would skip some."""
 
 
 class Merge:
-    """The queues of one partition: of `topics`, each with its rank and the length of its runs.
+    """The queues of one partition. `topics`: each with its rank and the maximum length of its runs.
 
-    `stall_timeout_s`: how long records of a topic are waited for that are before its end offset and do not arrive.
-    `wait`: why the last call of `next_run` gave nothing; None where nothing was queued, or it gave a run.
+    `stall_timeout_s`: how long to wait for records of a topic before its end offset that do not arrive.
+    `wait`: why the last call of `next_run` returned no run although records are queued; else None.
     """
 
     def __init__(self, topics: Iterable[tuple[str, int, int]], *, stall_timeout_s: float) -> None:
@@ -209,9 +211,9 @@ class Merge:
     def feed(self, topic: str, records: Sequence[Record], start: int, end: int, asked: int) -> None:
         """Queue the records read of `topic` in the offsets [start, end); control markers leave gaps in these.
 
-        `asked` is how many requests for end offsets were sent so far: only the answer to a later one covers what was
-        in the other topics when these records were read. Offsets fed before are left out. Raises `LostRecordsError`
-        where `start` is beyond the next offset.
+        `asked`: the number of requests for end offsets sent so far. Only the response to a later one covers the records
+        that were in the other topics when these were read. Records fed before are left out. Raises `LostRecordsError`
+        when `start` is beyond the next offset.
         """
         queue = self.queues[topic]
         if start > queue.fetched:
@@ -229,36 +231,36 @@ class Merge:
             queue.size_bytes += batch.size_bytes
 
     def block(self, topic: str, damage: Damage | None) -> None:
-        """Note that a topic can't be read on, or with None that it can: its next record is waited for without end."""
+        """Block a topic that can't be read, or with None unblock it. The merge waits for a blocked topic."""
         self.queues[topic].damage = damage
 
     def damage(self, topic: str) -> Damage | None:
-        """Return why a topic can't be read on; None where it can."""
+        """Return why a topic can't be read; None when it can."""
         return self.queues[topic].damage
 
     @property
     def blocked(self) -> tuple[str, Damage] | None:
-        """The first topic that can't be read on, and why; None where there is none."""
+        """The first topic that can't be read, and why; None when there is none."""
         return next(((queue.topic, queue.damage) for queue in self._in_order if queue.damage is not None), None)
 
-    def know_ends(self, ends: dict[str, int], asked: int) -> None:
-        """Take the end offset of each topic: the answer to request number `asked`."""
+    def set_ends(self, ends: dict[str, int], asked: int) -> None:
+        """Set the end offset of each topic, from the response to request number `asked`."""
         self._answered = max(self._answered, asked)
         for topic, end in ends.items():
             queue = self.queues[topic]
             queue.end = max(queue.end, end)
 
-    def reach(self, topic: str, offset: int) -> None:
-        """Note that `topic`, whose records are applied elsewhere, was read up to `offset`."""
+    def set_read(self, topic: str, offset: int) -> None:
+        """Record that `topic`, whose records are not queued here, was read up to `offset`."""
         queue = self.queues[topic]
         if offset > queue.fetched:
             queue.fetched = offset
             queue.stalled_since_s = None
 
     def next_run(self, now_s: float) -> Run | None:
-        """Take the next run off its queue; None when nothing is queued, or `wait` says what must come first.
+        """Remove the next run from its queue, and return it; None when nothing is queued, or `wait` is set.
 
-        `now_s`: seconds of any monotonic clock; it measures stall timeouts.
+        `now_s`: seconds of any monotonic clock, for the stall timeouts.
         """
         self.wait = None
         head: Queue | None = None
@@ -274,7 +276,7 @@ class Merge:
             if head is None:
                 head, head_time = queue, time
             elif time < head_time:
-                # Queues come by rank, so an equal time is no reason to go first.
+                # Queues are in order of rank, so at equal times the earlier queue goes first.
                 if not has_other or head_time <= other_time:
                     other_time, other_rank, has_other = head_time, head.rank, True
                 head, head_time = queue, time
@@ -311,7 +313,7 @@ class Merge:
 
     @staticmethod
     def _run_end(batch: Batch, end: int, other_time: int, *, goes_first: bool) -> int:
-        """Give where `batch` stops to precede another topic's head at `other_time`; its first record always does."""
+        """Return the end of the records of `batch` that precede another topic's head at `other_time`: at least one."""
         if batch.is_rising:
             find = bisect_right if goes_first else bisect_left
             return max(batch.at + 1, find(batch.times, other_time, batch.at, end))
@@ -332,9 +334,9 @@ class Merge:
         return Run(queue.topic, batch, start, end, late)
 
     def _count_late(self, queue: Queue, batch: Batch, start: int, end: int) -> int:
-        """Count records that come after one of another topic that they should have preceded; advance the topic's time.
+        """Return how many records are out of order, and advance the topic's time.
 
-        A record counts with the greatest time so far in its own topic: behind a later one it had to wait for that.
+        A record is compared by the greatest time so far in its own topic: it had to wait for a later one before it.
         """
         others = max(
             ((other.time, other.rank) for other in self._in_order if other is not queue and other.time != NEVER),
@@ -350,22 +352,22 @@ class Merge:
         return late
 
     def fetched(self, topic: str) -> int:
-        """Give the offset from which `topic` is to be read on: the one after the last that was fed."""
+        """Return the next offset of `topic` to be read: the one after the last that was fed."""
         return self.queues[topic].fetched
 
     def is_full(self, topic: str) -> bool:
-        """Whether no more of `topic` should be read for now."""
+        """Return whether reading of `topic` should be paused."""
         queue = self.queues[topic]
         return queue.size > MAX_QUEUED_RECORDS or queue.size_bytes > MAX_QUEUED_BYTES
 
     def has_room(self, topic: str) -> bool:
-        """Whether reading of `topic`, paused while its queue was full, should go on: it is at most half full."""
+        """Return whether reading of a paused `topic` should be resumed: its queue is at most half full."""
         queue = self.queues[topic]
         return queue.size < MAX_QUEUED_RECORDS // 2 and queue.size_bytes < MAX_QUEUED_BYTES // 2
 
     @property
     def lag_records(self) -> int:
-        """How many offsets are known and not applied: queued records, and those before the end offsets not yet read."""
+        """The number of offsets not applied: queued records, and unread offsets before the end offsets."""
         return sum(queue.size + max(0, queue.end - queue.fetched) for queue in self._in_order)
 
     @property

@@ -19,12 +19,12 @@ class Uuid(AbstractType[bytes]):
 
     @classmethod
     def encode(cls, value: bytes) -> bytes:
-        """Write it."""
+        """Encode the bytes."""
         return value
 
     @classmethod
     def decode(cls, data: BytesIO) -> bytes:
-        """Read it."""
+        """Decode the bytes."""
         return data.read(len(_NO_ID))
 
 
@@ -92,7 +92,7 @@ class MetadataRequestStruct(RequestStruct):
 
 
 class MetadataRequest(Request[MetadataRequestStruct]):
-    """Asks about topics by name, and has none created. Raises `NotImplementedError` for a broker before Kafka 2.8."""
+    """Describes topics by name, without creating them. Raises `NotImplementedError` for a broker before Kafka 2.8."""
 
     API_KEY = API_KEY
 

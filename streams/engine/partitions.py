@@ -1,4 +1,4 @@
-"""Partitions come and go: fenced and restored when they are assigned, committed when they are revoked."""
+"""The assigned partitions: fenced and restored when they are assigned, committed when they are revoked."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ NO_GENERATION: Final = -1
 """The generation between two assignments."""
 
 RESTORE_TIMEOUT_S: Final = 60.0
-"""When nothing of a changelog was read for so long, the process ends: a restart begins the restore anew."""
+"""When a restore makes no progress for this long, the process ends: a restart starts the restore again."""
 
 _PROGRESS_S: Final = 1.0
 
@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 class Partitions:
     """The partitions assigned to this worker.
 
-    `shards` by partition. `generation` is that of the assignment in force, or `NO_GENERATION`: what was read under
-    another one is not used. `is_assigned`: whether there was any assignment yet, even of no partition. `inputs`: full
+    `shards` by partition. `generation`: that of the current assignment, or `NO_GENERATION`; fetches of another one
+    are discarded. `is_assigned`: whether there was an assignment yet, even of no partition. `inputs`: full
     names of the input topics, and their names without namespace.
     """
 
@@ -55,23 +55,23 @@ class Partitions:
         self._waits = waits
 
     def working(self) -> list[int]:
-        """List the partitions whose records are applied."""
+        """Return the active partitions."""
         return [partition for partition, shard in self.shards.items() if shard.phase is Phase.WORKING]
 
     async def revoke(self) -> None:
-        """Commit what is applied, and apply nothing until the next assignment."""
+        """Commit everything applied, and apply nothing until the next assignment."""
         self.generation = NO_GENERATION
         for shard in self.shards.values():
             shard.suspend()
         await self._commits.commit_all()
 
     async def assign(self, partitions: Iterable[int], generation: int) -> None:
-        """Take over `partitions`, fencing the former owner of each; those that stay keep their rows.
+        """Take over `partitions`, fencing the previous owner of each; those that stay keep their rows.
 
         Raises `KafkaError`.
         """
         assigned = sorted(set(partitions))
-        # One whose commit was refused is restored, as its rows are not those of the changelogs.
+        # A partition whose commit was refused is restored again: its rows are not those of the changelogs.
         refused = {partition for partition, shard in self.shards.items() if shard.refusal is not None}
         for partition in (self.shards.keys() - set(assigned)) | refused:
             await self._commits.drop(partition)
@@ -81,16 +81,16 @@ class Partitions:
             if partition not in self.shards:
                 self.shards[partition] = self._new_shard(partition)
         await asyncio.gather(*(self._commits.fence(self.shards[partition]) for partition in assigned))
-        # Nobody else writes to the changelogs any more, so this is where they end.
+        # No other worker writes to the changelogs any more, so these end offsets are final.
         self._changelogs.expect(await self._admin.end_offsets(self._changelogs.of(assigned)))
         for partition in assigned:
             self.shards[partition].restore_total = self._changelogs.expected(partition)
         self.generation = generation
         self.is_assigned = True
-        log.info("partitions %s are this worker's, in generation %d", assigned, generation)
+        log.info("partitions %s are assigned to this worker, in generation %d", assigned, generation)
 
     def restore(self, changelog: TopicPartition, fetch: Fetch) -> None:
-        """Restore what was read of a changelog. Ends the process where records are missing or can't be read."""
+        """Restore a fetch of a changelog. Ends the process when records are missing or can't be read."""
         shard = self.shards.get(changelog[1])
         if shard is None or fetch.generation != self.generation:
             return
@@ -110,12 +110,12 @@ class Partitions:
                     shard.restore(table, record.key or b"", record.value)
         except AccidentError as error:
             end_with(_named(changelog), error)
-        except Exception as error:  # noqa: BLE001 - Faust would log it, and go on without the rows
+        except Exception as error:  # noqa: BLE001 - Faust would log it, and continue without the rows
             end_process(Accident.UNREADABLE_ROW, f"{_named(changelog)} can't be restored: {error!r}", error)
         self._changelogs.advance(changelog, fetch.end - 1)
 
     def on_damage(self, changelog: TopicPartition, damage: Damage | None) -> None:
-        """End the process where a changelog whose rows are needed is damaged; what may pass is waited for."""
+        """End the process when a changelog that is being restored is damaged; wait when the damage may pass."""
         shard = self.shards.get(changelog[1])
         if damage is not None and shard is not None and shard.phase is Phase.RESTORING:
             where = f"{_named(changelog)} can't be read at offset {damage.offset}: {damage.reason}"
@@ -124,10 +124,10 @@ class Partitions:
             log.warning("%s; waiting", where)
 
     async def activate(self, generation: int) -> bool:
-        """Have restored partitions work; returns whether they do.
+        """Start applying records in the restored partitions; returns whether that was possible.
 
-        They do not where `generation` is no longer in force, or changelogs are not read to their ends. Raises
-        `KafkaError`, and `AccidentError` where a row can't be read.
+        It is not when `generation` is no longer current, or changelogs are not restored to their ends. Raises
+        `KafkaError`, and `AccidentError` when a row can't be read.
         """
         partitions = sorted(self.shards)
         if generation != self.generation:
@@ -136,7 +136,7 @@ class Partitions:
             log.warning("%s is not yet restored; waiting", _named(changelog))
             return False
         for partition in partitions:
-            for _ in self.shards[partition].unpack():
+            for _ in self.shards[partition].decode_rows():
                 await self._clock.sleep(0)
         inputs = [(name, partition) for name in self._inputs for partition in partitions]
         beginnings = await self._admin.beginning_offsets(inputs) if inputs else {}
@@ -147,13 +147,13 @@ class Partitions:
         return True
 
     async def watch_restore(self) -> None:
-        """Log the progress of restores every second; end the process where there is none for `RESTORE_TIMEOUT_S`."""
+        """Log the progress of restores every second; end the process when there is none for `RESTORE_TIMEOUT_S`."""
         read_before, done_before, still_s = 0, 0, 0.0
         while True:
             await self._clock.sleep(_PROGRESS_S)
             restoring = [shard for shard in self.shards.values() if not shard.ready]
             read = sum(shard.restored_rows for shard in restoring)
-            done = read + sum(shard.unpacked_rows for shard in restoring)
+            done = read + sum(shard.decoded_rows for shard in restoring)
             if self._waits.is_answering():
                 still_s = still_s + _PROGRESS_S if restoring and done == done_before else 0.0
             done_before = done

@@ -1,7 +1,7 @@
-"""The ports of the engine: everything that it asks of Kafka and of time.
+"""The ports of the engine: its interfaces to Kafka and to the clock.
 
-`kafka.py` and `clock.py` implement them with aiokafka, Faust and the system's clocks. Nothing above the ports reads a
-clock, sleeps or makes a client, so another implementation decides all that the engine sees and when it sees it.
+`kafka.py` and `clock.py` implement them with aiokafka, Faust and the system's clocks. No other part of the engine reads
+a clock, sleeps or creates a client, so a test can replace them all.
 """
 
 import asyncio
@@ -16,14 +16,14 @@ TopicPartition = tuple[str, int]
 
 
 TRANSACTION_TIMEOUT_MS: Final = 300_000
-"""A tick over very many windows is one transaction. A dead worker's is aborted by the next owner, long before this."""
+"""Long, since a tick over all windows is one transaction. The next owner aborts a killed worker's much sooner."""
 
 
 class Fetch(NamedTuple):
     """What was read from one partition: offsets `start` to `end` (exclusive). `start` 0: from the start of its log.
 
-    `generation`: that of the assignment when it was read. It is taken at that moment: a later one could mark fresh
-    records as stale, and recovery, which has already sought to its offsets, would not read them again.
+    `generation`: that of the assignment at the time of the fetch. A later one could make these records look outdated,
+    and recovery, which has already sought to its offsets, would not read them again.
     """
 
     records: list[Record]
@@ -48,22 +48,22 @@ class TopicState(NamedTuple):
 
 
 class Consumer(Protocol):
-    """The worker's member of the consumer group. It reads the inputs, and feeds each `Fetch` to the engine."""
+    """The worker's member of the consumer group. It reads the inputs, and passes each `Fetch` to the engine."""
 
     async def seek(self, positions: Mapping[TopicPartition, int]) -> None:
         """Continue reading each partition at its offset. Raises when one is not assigned."""
 
     def pause(self, partition: TopicPartition) -> None:
-        """Fetch no more of a partition; what was fetched may still be fed."""
+        """Stop fetching a partition; what was fetched may still be passed on."""
 
     def resume(self, partition: TopicPartition) -> None:
-        """Fetch a paused partition again."""
+        """Continue fetching a paused partition."""
 
 
 class Reader(Protocol):
     """A consumer in no group that reads one partition from its beginning: committed records only.
 
-    `damage`: why the partition can't be read on, for now.
+    `damage`: why the partition can't be read at the moment.
     """
 
     damage: Damage | None
@@ -72,10 +72,10 @@ class Reader(Protocol):
         """Connect. Raises `KafkaError`."""
 
     async def last_stable_offset(self) -> int:
-        """Give the offset up to which every transaction is decided. Raises `KafkaError`."""
+        """Return the last stable offset. Raises `KafkaError`."""
 
     async def read(self) -> tuple[Sequence[Record], int]:
-        """Give the next records, and the offset after them. Waits 0.1 s where there are none. Raises `KafkaError`."""
+        """Return the next records, and the offset after them. Waits 0.1 s if there are none. Raises `KafkaError`."""
 
     async def stop(self) -> None:
         """Disconnect."""
@@ -98,17 +98,17 @@ class ProduceBatch(Protocol):
     """Records that go to one partition in one request."""
 
     def append(self, *, timestamp: int, key: bytes | None, value: bytes | None, headers: list[Header]) -> object | None:
-        """Add a record; returns None, and adds nothing, where the batch is full. The first record always fits."""
+        """Add a record; returns None, and adds nothing, if the batch is full. The first record always fits."""
 
     def record_count(self) -> int:
-        """Give the number of records in it."""
+        """Return the number of records in it."""
 
     def close(self) -> None:
         """Take no more records."""
 
 
 class Delivery(Protocol):
-    """What the broker says of a stored batch."""
+    """The broker's response for a stored batch."""
 
     @property
     def offset(self) -> int:
@@ -118,35 +118,35 @@ class Delivery(Protocol):
 class TransactionalProducer(Protocol):
     """The producer of one transactional id.
 
-    A call may raise any `KafkaError`, or another error that results from one; `cause_of` gives the first.
+    A call may raise any `KafkaError`, or another error that results from one; `cause_of` returns the original error.
     """
 
     async def start(self) -> None:
-        """Connect, abort the open transaction of an earlier producer with this id, and fence that one."""
+        """Connect, fence the earlier producer with this id, and abort its open transaction."""
 
     async def begin(self) -> None:
         """Begin a transaction."""
 
     def add_partitions(self, partitions: Iterable[TopicPartition]) -> None:
-        """Have partitions join the transaction: all in one request, sent before the first batch."""
+        """Add partitions to the transaction: all in one request, sent before the first batch."""
 
     def create_batch(self) -> ProduceBatch:
-        """Give an empty batch."""
+        """Return an empty batch."""
 
     async def send_batch(self, batch: ProduceBatch, partition: TopicPartition) -> Awaitable[Delivery]:
-        """Send a closed batch. Waits until the batch before it is sent; what it returns, until this one is stored."""
+        """Send a closed batch, once the one before it is sent. Returns an awaitable that waits until it is stored."""
 
     async def send_offsets(self, offsets: Mapping[TopicPartition, int], group: str) -> None:
         """Add a group's offsets to the transaction."""
 
     async def commit(self) -> None:
-        """Commit the transaction, and wait until that is decided."""
+        """Commit the transaction, and wait until it is committed."""
 
     def cause_of(self, error: Exception) -> Exception:
-        """Give the error that ended the transaction in which a call raised `error`, which may be `error` itself.
+        """Return the error that ended the transaction in which a call raised `error`, which may be `error` itself.
 
-        A `FencedError` when another producer was started with this id, at whatever step that came to light; an
-        `IdForgottenError` when the broker no longer knows the id.
+        It is a `FencedError` when another producer was started with this id, and an `IdForgottenError` when the broker
+        no longer knows the id.
         """
 
     async def stop(self) -> None:
@@ -154,57 +154,57 @@ class TransactionalProducer(Protocol):
 
 
 class Admin(Protocol):
-    """Questions to the cluster."""
+    """Requests about the cluster's topics, offsets and groups."""
 
     async def start(self) -> None:
         """Connect. Raises `KafkaError`."""
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Give the offset of the first record that each partition still has. Raises `KafkaError`."""
+        """Return the offset of the first record that each partition still has. Raises `KafkaError`."""
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Give each partition's high watermark: after the records of open transactions, too. Raises `KafkaError`."""
+        """Return each partition's high watermark, after the records of open transactions. Raises `KafkaError`."""
 
     async def topics(self, names: Iterable[str]) -> dict[str, TopicState]:
         """Describe those of the topics that exist. Raises `KafkaError`."""
 
     async def last_records(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Record]:
-        """Give the last committed record of each partition that has one. Raises `KafkaError`."""
+        """Return the last committed record of each partition that has one. Raises `KafkaError`."""
 
     async def committed_offsets(self, group: str) -> dict[TopicPartition, int]:
-        """Give the offsets that a group has committed. Raises `KafkaError`."""
+        """Return the offsets that a group has committed. Raises `KafkaError`."""
 
     async def stop(self) -> None:
         """Disconnect."""
 
 
 class Kafka(Protocol):
-    """Makes the clients that the engine starts and stops."""
+    """Creates the clients that the engine starts and stops."""
 
     def admin(self, client_id: str) -> Admin:
-        """Give a client for questions about partitions."""
+        """Return a client for `Admin` requests."""
 
     def reader(self, partition: TopicPartition) -> Reader:
-        """Give a reader of one partition."""
+        """Return a reader of one partition."""
 
     def producer(self) -> Producer:
-        """Give a producer without transactions."""
+        """Return a producer without transactions."""
 
     def transactional_producer(self, transactional_id: str) -> TransactionalProducer:
-        """Give a producer that, once started, is the only one with this id."""
+        """Return a producer that, once started, is the only one with this id."""
 
 
 class Clock(Protocol):
     """Time."""
 
     def monotonic_s(self) -> float:
-        """Give the seconds since some moment; never falls."""
+        """Return seconds of a monotonic clock."""
 
     def now_ms(self) -> int:
-        """Give the wall-clock time, in UTC ms since 1970."""
+        """Return the wall-clock time, in UTC ms since 1970."""
 
     async def sleep(self, seconds: float) -> None:
-        """Wait for so long; 0 lets other tasks run once."""
+        """Wait for `seconds`; 0 lets other tasks run once."""
 
     async def wait(self, event: asyncio.Event, timeout_s: float | None = None) -> None:
-        """Wait until `event` is set, for `timeout_s` at most where that is given."""
+        """Wait until `event` is set, at most for `timeout_s` if that is given."""

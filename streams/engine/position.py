@@ -1,6 +1,6 @@
-"""The position of a partition: a row of its own, committed with the others, so that counts are as exact as bills.
+"""The position of a partition: a row that is committed with all others, so that counts survive a crash exactly.
 
-It also holds what the partition's rows depend on, so that a worker can compare the cluster with it.
+It also has what the partition's rows depend on, so that a worker can compare the cluster with it.
 """
 
 from typing import Any, Final
@@ -30,10 +30,10 @@ class Position(msgspec.Struct):
     """What was applied so far. Times are in ms; topics are without namespace.
 
     `offsets`: the next offset of each topic. `times`: the greatest timestamp of each topic. `as_of`: of all of them.
-    `latest_tick`: of the ticks that were applied, which dead letters of the clock's topic are not (I12, R6).
-    `counts`: by kind and detail: how many records were `read` and `applied` (by topic), passed over as `ignored` (by
-    reason) or `duplicate` (by topic), became `dead` letters (by reason), were `rerouted` (by topic), came
-    `out_of_order` (by topic); and what the rules count besides. Of the inputs themselves: records `lost` (deleted
+    `latest_tick`: of the applied ticks; dead letters of the clock's topic don't count (I12, R6).
+    `counts`: by kind and detail: how many records were `read` and `applied` (by topic), were `ignored` (by
+    reason) or `duplicate` (by topic), became `dead` letters (by reason), were `rerouted` (by topic), were
+    `out_of_order` (by topic); and the counts of the rules. Of the inputs themselves: records `lost` (deleted
     before they were read, by topic) and `resets` accepted (by topic).
 
     Written with each commit: `format`; the `installation`; by table, where its changelog ends after this transaction
@@ -57,17 +57,17 @@ class Position(msgspec.Struct):
     settings: dict[str, Any] = msgspec.field(default_factory=dict)
 
     def add(self, kind: str, detail: str, by: int = 1) -> None:
-        """Count."""
+        """Add to a count."""
         if by:
             details = self.counts.setdefault(kind, {})
             details[detail] = details.get(detail, 0) + by
 
     def flat_counts(self) -> dict[tuple[str, str], int]:
-        """Give every count by (kind, detail)."""
+        """Return all counts by (kind, detail)."""
         return {(kind, detail): by for kind, details in self.counts.items() for detail, by in details.items()}
 
     def count(self, kind: str, detail: str | None = None) -> int:
-        """Give the count of one detail, or of a whole kind."""
+        """Return the count of one detail, or of a whole kind."""
         details = self.counts.get(kind, {})
         return sum(details.values()) if detail is None else details.get(detail, 0)
 
@@ -82,13 +82,13 @@ _DECODER: Final = msgspec.json.Decoder(Position)
 
 
 def encode_position(position: Position) -> bytes:
-    """Write the row, in the newest format."""
+    """Encode a position, in the newest format."""
     position.format = FORMAT
     return _ENCODER.encode(position)
 
 
 def decode_position(value: bytes) -> Position:
-    """Read what `encode_position` wrote.
+    """Decode a position.
 
     Raises `AccidentError` for a newer format, and `msgspec.MsgspecError` for what is no position.
     """

@@ -1,4 +1,4 @@
-"""`croesus.prices`: every worker reads all of it before it does anything else, then follows it (contract, "In")."""
+"""Reads `croesus.prices`: every worker reads all of it before anything else, then follows it (contract, "In")."""
 
 import logging
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ class PriceReader:
         self._currency = currency
 
     async def start(self) -> None:
-        """Connect, and read every price that is committed. Raises `KafkaError`."""
+        """Connect, and read all committed prices. Raises `KafkaError`."""
         await self._reader.start()
         end = await self._reader.last_stable_offset()
         logged_s = self._clock.monotonic_s()
@@ -48,17 +48,17 @@ class PriceReader:
 
     @property
     def damage(self) -> Damage | None:
-        """Why no more can be read, for now."""
+        """Why the topic can't be read at the moment."""
         return self._reader.damage
 
     async def read(self) -> bool:
-        """Read what is new; returns whether the position has moved. Raises `KafkaError`."""
+        """Read new records; returns whether the position has changed. Raises `KafkaError`."""
         records, position = await self._reader.read()
-        self._learn(records)
+        self._apply(records)
         before, self.position = self.position, position
         return position > before
 
-    def _learn(self, records: Sequence[Record]) -> None:
+    def _apply(self, records: Sequence[Record]) -> None:
         decoded = decode_prices([(record.key, record.value) for record in records], self._currency)
         for record, price in zip(records, decoded, strict=True):
             if isinstance(record, Unreadable):

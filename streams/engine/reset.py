@@ -1,4 +1,4 @@
-"""Accepting an input that is not the one whose records were applied: a new position for each partition."""
+"""Accepts an input that was reset: writes a new position of each partition."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -21,12 +21,12 @@ Start = Literal["beginning", "end"]
 
 
 class ResetError(RuntimeError):
-    """A reset can't be accepted. One line: what, and the fix."""
+    """A reset can't be accepted. The message is one line with the fix."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """Up to which offset of its input a partition was applied, and from where it is read on."""
+    """A partition's accepted reset: the offset up to which the input was applied, and that from which it is read."""
 
     partition: int
     applied: int
@@ -34,11 +34,11 @@ class Reset:
 
 
 async def accept_reset(settings: Settings, topic: str, start: str | None = None) -> list[Reset]:
-    """Have every partition read `topic`, which is without namespace, on from its present state; returns what changed.
+    """Set the position of every partition to the beginning or the end of `topic`; return the resets.
 
-    `start`: "beginning" or "end"; None: what fits. Each partition's position is written in a transaction with its
-    transactional id, so a worker that owns the partition is fenced. Run again after a failure, it does the rest. Raises
-    `ResetError` and `KafkaError`.
+    `topic` is without namespace. `start`: "beginning", "end", or None to choose. Each position is written in a
+    transaction with the partition's transactional id, which fences a worker that owns the partition. After a failure,
+    run it again: it does the rest. Raises `ResetError` and `KafkaError`.
     """
     kafka, changelogs = AioKafka(settings.kafka_client_options()), Changelogs(settings.app_id, TABLES)
     admin = kafka.admin(f"{settings.app_id}-reset")
@@ -63,7 +63,7 @@ async def accept_reset(settings: Settings, topic: str, start: str | None = None)
                 topic=settings.topic,
                 changelog=changelogs.name,
             )
-            # From here on nothing else writes to the partition.
+            # From here on, no worker writes to the partition.
             await committer.fence()
             try:
                 reset = await _reset(settings, admin, changelogs, committer, topic, state.id, start)
@@ -107,7 +107,7 @@ async def _reset(
             raise ResetError(msg)
         start = "beginning" if is_new else "end"
     begin = (await admin.beginning_offsets([source]))[source] if start == "beginning" else end
-    _note(position, topic, topic_id, begin)
+    _set_offset(position, topic, topic_id, begin)
     ends = await admin.end_offsets(changelogs.of([partition]))
     await committer.commit(_commit(partition, position, topic, begin, _by_table(ends, changelogs)))
     return Reset(partition, applied, begin)
@@ -117,8 +117,8 @@ def _by_table(ends: dict[TopicPartition, int], changelogs: Changelogs) -> dict[s
     return {changelogs.table(name): end for (name, _), end in ends.items()}
 
 
-def _note(position: Position, topic: str, topic_id: str | None, begin: int) -> None:
-    """Change a position to read `topic` on from the offset `begin`, and count that."""
+def _set_offset(position: Position, topic: str, topic_id: str | None, begin: int) -> None:
+    """Set the next offset of `topic` in a position to `begin`, and count the reset."""
     position.add("resets", topic)
     if topic_id is not None:
         position.topics[topic] = topic_id

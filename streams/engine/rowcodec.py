@@ -1,11 +1,11 @@
-"""Rows to bytes and back, for the changelogs.
+"""Encodes and decodes the rows in changelogs.
 
-A record's key holds the row's ids, `<org_id>/<row_id>`; its value is a JSON array of the other fields in their order,
-which is part of the format: a new field comes last and has a default, which rows written before it get. What follows
-from the ids, as a window's owner does, and what the `RowStore` derives is left out. So a row takes a third of the bytes
-of an object with every name and id.
+A record's key has the row's ids, `<org_id>/<row_id>`; its value is a JSON array of the other fields in their order,
+which is part of the format: a new field comes last and has a default, which rows written before get. Fields that
+follow from the ids, such as a window's owner, and derived fields are left out. A row takes a third of the bytes of an
+object with all names and ids.
 
-A million rows may be in memory, so what comes back shares its strings: an org's id is one object in all its rows.
+A million rows may be in memory, so decoded rows share their strings: an org's id is one object in all its rows.
 """
 
 from collections.abc import Callable
@@ -47,7 +47,7 @@ _IDS: Final[dict[type, tuple[str, ...]]] = {
     DayUsage: ("org_id", "day", "type", "profile"),
     EventMemory: ("org_id", "topic", "event_id"),
 }
-"""The fields that a key holds, which come first in a row, too."""
+"""The fields that are in the key; they are also the first fields of a row."""
 
 _IMPLIED: Final = frozenset(("owner_id", "deployment_id"))
 """The fields of a window that follow from its id and its meter."""
@@ -55,14 +55,14 @@ _IMPLIED: Final = frozenset(("owner_id", "deployment_id"))
 _SHARED: Final = frozenset(
     ("deployment_id", "gpu_type", "image", "mode", "model", "offer_id", "profile", "serving", "window_counts")
 )
-"""The fields whose values many rows have in common."""
+"""The fields whose values are the same in many rows."""
 
 _encode: Final = msgspec.json.Encoder().encode
 _astuple: Final = msgspec.structs.astuple
 
 
 class _Format:
-    """How a type of row is written. `take` gives its values, `shared` the places of those that rows share."""
+    """The format of a type of row. `take` returns a row's values; `shared`: the indexes of those that rows share."""
 
     def __init__(self, row_type: Any) -> None:
         left_out = {*_IDS[row_type], *(_IMPLIED if row_type is Window else ())}
@@ -83,7 +83,7 @@ class _Format:
 
 
 def _taker(*names: str) -> Callable[[Any], tuple[Any, ...]]:
-    """`attrgetter`, which gives no tuple where there is but one name."""
+    """Return an `attrgetter` that returns a tuple, even for one name."""
     take = attrgetter(*names)
     return take if len(names) > 1 else lambda row: (take(row),)
 
@@ -100,7 +100,7 @@ _FORMATS: Final = {table: _Format(row_type) for table, row_type in TYPES.items()
 
 
 _UNCREDITED: Final = ("owed_back", "owed_credits")
-"""The last fields of a window, left out where they are empty, as for nearly every window."""
+"""The last fields of a window; left out when they are empty, as in nearly every window."""
 
 _take_window: Final = _FORMATS[Window.TABLE].take
 _take_uncredited: Final = _taker(*_FORMATS[Window.TABLE].names[: -len(_UNCREDITED)])
@@ -109,23 +109,23 @@ assert _FORMATS[Window.TABLE].names[-len(_UNCREDITED) :] == _UNCREDITED
 
 
 def encode_row(row: Row) -> bytes:
-    """Return a row's values as bytes; its ids are in `row_key`."""
+    """Return a row's value for its changelog; `row_key` returns the key."""
     if isinstance(row, Window):
         return _encode(_take_window(row) if row.owed_back else _take_uncredited(row))
     return _encode(_FORMATS[row.TABLE].take(row))
 
 
 class RowReader:
-    """Reads rows back from one partition's changelogs."""
+    """Decodes the rows of one partition's changelogs."""
 
     def __init__(self) -> None:
         self._known: dict[Any, Any] = {}
 
     def read(self, table: str, key: bytes, value: bytes) -> Row:
-        """Read a row of `table` from what `row_key` and `encode_row` wrote.
+        """Decode a row of `table`.
 
-        Raises `AccidentError` for a row with more fields than this version knows, and `msgspec.MsgspecError` for what
-        is no row.
+        Raises `AccidentError` for a row with more fields than this version knows, and `msgspec.MsgspecError` for an
+        invalid row.
         """
         row_type, form = TYPES[table], _FORMATS[table]
         try:
@@ -144,12 +144,12 @@ class RowReader:
 
     @staticmethod
     def split(key: bytes) -> tuple[str, str]:
-        """Take a changelog key apart: the org's id, the row's id."""
+        """Split a changelog key into the org's id and the row's id."""
         org_id, _, row_id = key.decode().partition("/")
         return org_id, row_id
 
     def _window(self, org_id: str, window_id: str, name: str, *rest: Any) -> Window:
-        """Build a window with what its id implies: its owner, and of a replica's the deployment."""
+        """Build a window, with the owner and the deployment that follow from its id."""
         meter = METERS[name]
         owner_id = window_id.rpartition(".w")[0]
         if meter.id_part:
@@ -187,9 +187,9 @@ def _refuse_newer(table: str, key: bytes, value: bytes, known: int, error: Excep
 
 
 def _ids(row_type: Any, key: bytes) -> list[str]:
-    """Take a key apart into the fields of `_IDS`."""
+    """Split a key into the fields of `_IDS`."""
     parts, names = key.decode().split("/"), _IDS[row_type]
-    # An org's row is its org's only one, so its key says its id twice.
+    # The key of an org's row has the org's id twice.
     if len(parts) != max(len(names), 2):
         msg = f"{key!r} is not the key of a row of {row_type.TABLE}: expected the ids {names}"
         raise msgspec.ValidationError(msg)

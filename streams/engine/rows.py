@@ -25,19 +25,19 @@ DESCRIPTIONS: Final = {
 
 
 class Partition(Protocol):
-    """What is read of a partition."""
+    """The interface of a partition that is read here."""
 
     @property
     def partition(self) -> int:
-        """Its number."""
+        """The partition's number."""
 
     @property
     def store(self) -> RowStore:
-        """Its rows."""
+        """The rows."""
 
     @property
     def position(self) -> Position:
-        """Its offsets, times and counts."""
+        """The offsets, times and counts."""
 
 
 def keys(part: Partition, table: str) -> Iterator[str]:
@@ -56,7 +56,7 @@ def count(part: Partition, table: str) -> int:
 
 
 def row(part: Partition, table: str, key: str) -> dict[str, Any] | None:
-    """Return the row of that key as JSON can hold it, or None when the partition has none."""
+    """Return the row of that key as plain JSON values, or None when the partition has none."""
     if table == positions.TABLE:
         return msgspec.to_builtins(part.position) if key == str(part.partition) else None
     org_id, _, row_id = key.partition("/")
@@ -65,7 +65,7 @@ def row(part: Partition, table: str, key: str) -> dict[str, Any] | None:
 
 
 def org_row(rows: OrgRows, table: str, row_id: str) -> dict[str, Any] | None:
-    """Return an org's row of that id as JSON can hold it, or None when there is none."""
+    """Return an org's row of that id as plain JSON values, or None when there is none."""
     found = rows.table(table).get(row_id)
     if found is None:
         return None
@@ -77,7 +77,7 @@ def org_row(rows: OrgRows, table: str, row_id: str) -> dict[str, Any] | None:
 
 
 def _plain(value: Any) -> Any:
-    """Copy dataclasses and named tuples as dicts, enums as their values."""
+    """Return dataclasses and named tuples as dicts, enums as their values."""
     if is_dataclass(value):
         kept = (field.name for field in fields(value) if DERIVED not in field.metadata)
         return {name: _plain(getattr(value, name)) for name in kept}

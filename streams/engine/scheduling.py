@@ -1,4 +1,4 @@
-"""Scheduling: which shard applies records when, and the end offsets that it needs to know for that."""
+"""Scheduling: which shard applies records when, and the end offsets that the merge needs."""
 
 import asyncio
 import logging
@@ -13,10 +13,10 @@ from streams.engine.shard import Shard
 from topics.catalogue import PRICES
 
 SLICE_RECORDS: Final = 2_000
-"""How many records a shard applies in a turn. A single record, as a tick, may take long all the same."""
+"""How many records a shard applies before the next shard does. A single record, such as a tick, may take long."""
 
 MAX_BUSY_S: Final = 0.05
-"""When a round of turns takes longer, other tasks run after each turn, not only after the round."""
+"""When a round over all shards takes longer, other tasks run after each shard, not only after the round."""
 
 _RETRY_S: Final = 0.2
 
@@ -27,9 +27,9 @@ log = logging.getLogger(__name__)
 
 
 class EndOffsets:
-    """Asks where the inputs of all working shards, and the prices, end: one request answers all that ask before it.
+    """Requests the end offsets of the active shards' inputs and of the prices: one request for all shards that wait.
 
-    `asked`: how many requests were sent. `inputs` as in `Partitions`; `prices`: the full name of that topic.
+    `asked`: the number of requests sent. `inputs` as in `Partitions`; `prices`: the full name of that topic.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class EndOffsets:
         self._wanted = asyncio.Event()
 
     def request(self) -> None:
-        """Have the end offsets asked for; `work` is set when the shards know them."""
+        """Have the end offsets requested; `work` is set when the shards have them."""
         self._wanted.set()
 
     async def run(self) -> None:
-        """Ask for ever. Where the cluster can't answer, ask again."""
+        """Send requests for ever. A failed one is retried."""
         while True:
             await self._clock.wait(self._wanted)
             self._wanted.clear()
@@ -67,7 +67,7 @@ class EndOffsets:
             try:
                 ends = await self._admin.end_offsets([*inputs, (self._prices, 0)])
             except KafkaError as error:
-                log.warning("the end offsets of the inputs can't be read (%r); asking again", error)
+                log.warning("the end offsets of the inputs can't be read (%r); retrying", error)
                 await self._clock.sleep(_RETRY_S)
                 self._wanted.set()
                 continue
@@ -76,15 +76,15 @@ class EndOffsets:
             for partition in working:
                 known = {topic: ends[name, partition] for name, topic in self._inputs.items()}
                 known[PRICES.name] = ends[self._prices, 0]
-                self._partitions.shards[partition].merge.know_ends(known, asked)
+                self._partitions.shards[partition].merge.set_ends(known, asked)
             self._work.set()
 
 
 class Scheduler:
-    """Has the shards apply their records in turn, whenever `work` is set. `records_applied` counts them.
+    """Has the shards apply their records one after another, whenever `work` is set. `records_applied` counts records.
 
     `commit_soon` is called with the partition of a shard that must commit before it applies more; `applied` with each
-    shard after its turn.
+    shard after it has applied its records.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Scheduler:
         return any(wait is not None and wait.until_s is not None for wait in waits)
 
     def _advance(self, shard: Shard) -> None:
-        """Give a shard its turn."""
+        """Have a shard apply its next records."""
         applied = shard.advance(self._stalled_s, SLICE_RECORDS)
         if applied:
             self.records_applied += applied

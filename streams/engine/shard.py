@@ -1,4 +1,4 @@
-"""One partition at work: records in, in their order, through the rules; a commit out. No Kafka here."""
+"""The state machine of one partition: applies records in order, and collects what to commit. It does no I/O."""
 
 import logging
 from base64 import b64encode
@@ -42,31 +42,31 @@ INPUTS: Final = tuple(spec.name for spec in INBOUND if spec is not PRICES)
 """The topics whose records a shard applies, in order of rank."""
 
 MAX_RUN_RECORDS: Final = 1_000
-"""A run is applied in one go, so this is also how closely a commit can follow."""
+"""A run is applied as a whole, so a commit can come at the earliest after this many records."""
 
 MAX_UNCOMMITTED: Final = 50_000
-"""Changed rows, charges and messages that may wait for a commit; only a single record, as a tick, may make more."""
+"""The most changed rows, charges and messages before a commit; only a single record, such as a tick, may add more."""
 
 MAX_UNCOMMITTED_BYTES: Final = 32 * 1024 * 1024
-"""Of dead letters and of records on their way to another partition: those may be large."""
+"""The most bytes of dead letters and rerouted records before a commit: those may be large."""
 
 MAX_REROUTED_KEY_BYTES: Final = 512 * 1024
-"""A misplaced record whose key has more might be too large to be published again, so it is dead: `too_large`."""
+"""A misplaced record with a larger key might be too large to be published again: it becomes a dead letter."""
 
-ROWS_AT_A_STRETCH: Final = 1_000
-"""So many restored rows are read before others get a turn: a few milliseconds."""
+ROWS_PER_STEP: Final = 1_000
+"""So many restored rows are decoded before other tasks run: this takes a few milliseconds."""
 
-_PASSED_OVER: Final = frozenset({"ignored", "duplicate"})
+_NOT_APPLIED_KINDS: Final = frozenset({"ignored", "duplicate"})
 
 log = logging.getLogger(__name__)
 
 
 class ShardError(RuntimeError):
-    """A record could not be applied for a fault of ours; the message names it. Nothing of it may be committed."""
+    """A record could not be applied because of an error in Obol. Nothing of it may be committed."""
 
 
 class Phase(StrEnum):
-    """What a shard is doing."""
+    """The phase of a shard."""
 
     RESTORING = "restoring"
     WORKING = "working"
@@ -86,10 +86,10 @@ class Outgoing(NamedTuple):
 
 @dataclass(slots=True)
 class Commit:
-    """What goes to Kafka as one transaction: rows, messages, and how far each input was read.
+    """The content of one transaction: rows, messages and input offsets.
 
-    `rows`: by table, in the order in which they are to be written; None removes the row. `offsets`: by topic, the next
-    offset, of those topics that have moved. `changelogs`: by table, where its changelog ends after this transaction.
+    `rows`: by table, in the order in which they are written; None removes the row. `offsets`: by topic, the next offset
+    of the topics that were read further. `changelogs`: by table, the changelog's end offset after this transaction.
     """
 
     partition: int
@@ -101,13 +101,13 @@ class Commit:
     changelogs: dict[str, int] = field(default_factory=dict)
 
     def messages(self) -> Iterator[Outgoing]:
-        """Give every message, usage events last."""
+        """Yield every message, usage events last."""
         yield from self.outputs
         for key, value, timestamp in self.usage():
             yield Outgoing(USAGE.name, self.partition, key, value, timestamp)
 
     def usage(self) -> Iterator[tuple[bytes, bytes, int]]:
-        """Give key, value and timestamp of every usage event, written when asked for: there may be millions."""
+        """Yield key, value and timestamp of every usage event. Each is encoded when needed: there may be millions."""
         org_id, key = "", b""
         for window, start_ms, end_ms, timestamp in self.charges:
             if window.org_id is not org_id:
@@ -116,12 +116,12 @@ class Commit:
 
 
 class Shard:
-    """One partition: its rows, its place in its inputs, and what waits to be committed.
+    """One partition: its rows, its position in its inputs, and its uncommitted changes.
 
-    `partitions` is how many the installation has; `stall_timeout_s` as in `Merge`; the retentions as in `RowStore`.
-    `stamp` adds to a position what its worker knows, before each commit. `refusal`: why its commits wait; None: they
-    do not. `restored_rows` of `restore_total` (None: not yet known) changelog records were read back, and
-    `unpacked_rows` rows made of them. `counters`: the position's counts as of the last commit, by kind and detail.
+    `partitions`: the number of the installation's partitions; `stall_timeout_s` as in `Merge`; the retentions as in
+    `RowStore`. `stamp` adds the worker's values to a position before each commit. `refusal`: why a topic refuses its
+    commits, else None. `restored_rows` of `restore_total` (None: not yet known) changelog records were read, and
+    `decoded_rows` of them decoded. `counters`: the position's counts as of the last commit, by kind and detail.
     """
 
     def __init__(  # noqa: PLR0913 - each decides one thing
@@ -142,7 +142,7 @@ class Shard:
         self.accountant = Accountant(self.store, prices, switches)
         self._check = RowCheck(self.store) if ENABLED else None
         self.merge = Merge(
-            # A tick may be much work, so each is a run.
+            # A tick may take long, so each is a run.
             [(spec.name, spec.rank or 0, 1 if spec is CLOCK else max_run_records) for spec in INBOUND],
             stall_timeout_s=stall_timeout_s,
         )
@@ -151,11 +151,11 @@ class Shard:
         self.stamp: Callable[[Position], None] = lambda _: None
         self.refusal: str | None = None
         self.restored_rows = 0
-        self.unpacked_rows = 0
+        self.decoded_rows = 0
         self.restore_total: int | None = None
         self.counters: dict[tuple[str, str], int] = {}
         self._reader = RowReader()
-        self._packed = _nothing_packed()
+        self._encoded = _no_rows()
         self._decision = Decision()
         self._outgoing: list[Outgoing] = []
         self._outgoing_bytes = 0
@@ -163,9 +163,9 @@ class Shard:
     # Rows
 
     def restore(self, table: str, key: bytes, value: bytes | None) -> None:
-        """Take one record of a changelog; `unpack` or `start` must follow, for only the last of a row is read.
+        """Keep one record of a changelog, encoded; `decode_rows` or `start` decodes the last record of each row.
 
-        Raises `msgspec.MsgspecError` for what is no position.
+        Raises `msgspec.MsgspecError` for an invalid position.
         """
         self.restored_rows += 1
         if self._check is not None and table != positions.TABLE:
@@ -173,21 +173,21 @@ class Shard:
         if table == positions.TABLE:
             self.position = Position() if value is None else _in_range(decode_position(value))
         elif value is None:
-            self._packed[table].pop(key, None)
+            self._encoded[table].pop(key, None)
             self.store.restore_removed(table, *self._reader.split(key))
         else:
-            self._packed[table][key] = value
+            self._encoded[table][key] = value
 
-    def unpack(self) -> Iterator[None]:
-        """Make rows of what was restored, giving way after every few.
+    def decode_rows(self) -> Iterator[None]:
+        """Decode the restored rows; yields from time to time, so that other tasks can run.
 
-        Raises `AccidentError` for what is no row, for a row of a newer format, and for one of another partition.
+        Raises `AccidentError` for an invalid row, a row of a newer format, and a row of another partition.
         """
-        for table, packed in self._packed.items():
-            for number, key in enumerate(list(packed), 1):
-                value = packed.pop(key, None)
+        for table, encoded in self._encoded.items():
+            for number, key in enumerate(list(encoded), 1):
+                value = encoded.pop(key, None)
                 if value is None:
-                    continue  # removed since, or unpacked for an assignment that has overtaken this one
+                    continue  # removed since, or decoded for a later assignment
                 try:
                     self._check_home(table, key)
                     self.store.restore(self._reader.read(table, key, value))
@@ -195,8 +195,8 @@ class Shard:
                     row = key.decode(errors="replace")
                     msg = f"the row {row!r} of {table}, partition {self.partition}, can't be restored: {error}"
                     raise AccidentError(Accident.UNREADABLE_ROW, msg) from error
-                self.unpacked_rows += 1
-                if number % ROWS_AT_A_STRETCH == 0:
+                self.decoded_rows += 1
+                if number % ROWS_PER_STEP == 0:
                     yield
 
     def _check_home(self, table: str, key: bytes) -> None:
@@ -210,18 +210,18 @@ class Shard:
         raise AccidentError(Accident.MISPLACED_ROW, msg)
 
     def start(self, beginnings: Mapping[str, int]) -> None:
-        """Work from the rows as they are restored. `beginnings`: where each input's log starts, if not at 0.
+        """Start applying records to the restored rows. `beginnings`: the beginning offset of each input, if not 0.
 
-        Records that were deleted before they were read are logged as an error, and counted as `lost`. Raises
-        `ShardError` and `AccidentError`, as `unpack` does for what it left.
+        Records that were deleted before they were read are logged as an error, and counted as `lost`. Decodes the rows
+        that are left. Raises `ShardError`, and `AccidentError` as `decode_rows` does.
         """
         if self.uncommitted:
             msg = f"partition {self.partition} starts with work that is not committed"
             raise ShardError(msg)
-        for _ in self.unpack():
+        for _ in self.decode_rows():
             pass
-        # An emptied dict keeps the memory of what was in it.
-        self._packed = _nothing_packed()
+        # An emptied dict keeps its memory.
+        self._encoded = _no_rows()
         offsets = dict(self.position.offsets)
         for topic, beginning in beginnings.items():
             applied_to = offsets.get(topic)
@@ -240,23 +240,23 @@ class Shard:
         self.phase = Phase.WORKING
 
     def suspend(self) -> None:
-        """Apply nothing more, for now: the partition may be about to move. One that is restoring goes on with that."""
+        """Apply nothing more: the partition may be about to be revoked. A restore continues."""
         if self.phase is Phase.WORKING:
             self.phase = Phase.SUSPENDED
 
     @property
     def as_of(self) -> int | None:
-        """The greatest time read in order, in ms; None when nothing that has a time was read yet."""
+        """The greatest timestamp applied, in ms; None before any."""
         return self.position.as_of if self.position.as_of >= 0 else None
 
     @property
     def ready(self) -> bool:
-        """Whether the rows are all there."""
+        """Whether all rows are restored."""
         return self.phase is not Phase.RESTORING
 
     @property
     def blocked(self) -> str | None:
-        """Why nothing more is applied or committed, although there is more; else None."""
+        """Why nothing more is applied or committed, although there are more records; else None."""
         if self.refusal is not None or self.merge.blocked is None:
             return self.refusal
         topic, damage = self.merge.blocked
@@ -265,23 +265,23 @@ class Shard:
 
     @property
     def lag_records(self) -> int | None:
-        """How many offsets of its inputs are known and not yet applied; None while restoring."""
+        """The number of offsets of its inputs that are not applied yet; None while restoring."""
         return self.merge.lag_records if self.ready else None
 
     @property
     def lag_ms(self) -> int | None:
-        """How far its time is behind the newest record that waits; None while restoring, or before any was read."""
+        """How far `as_of` is behind the newest queued record; None while restoring, or before any record was read."""
         newest, as_of = self.merge.newest, self.as_of
         if not self.ready or as_of is None:
             return None
         return 0 if newest is None else max(0, newest - as_of)
 
-    # Records in
+    # Records
 
     def advance(self, now_s: float, max_records: int) -> int:
-        """Apply what is queued, as far as it may be applied, to at least `max_records`; returns how many records.
+        """Apply queued records in runs, until `max_records` or more are applied; returns how many were applied.
 
-        `now_s`: seconds of any monotonic clock; it measures stall timeouts. Raises `ShardError`.
+        `now_s`: seconds of any monotonic clock, for the stall timeouts. Raises `ShardError`.
         """
         applied = 0
         while applied < max_records and not self.is_full and self.phase is Phase.WORKING:
@@ -294,12 +294,12 @@ class Shard:
 
     @property
     def is_full(self) -> bool:
-        """Whether a commit must come first."""
+        """Whether nothing more may be applied before a commit."""
         return self.uncommitted >= MAX_UNCOMMITTED or self._outgoing_bytes >= MAX_UNCOMMITTED_BYTES
 
     @property
     def uncommitted(self) -> int:
-        """How much waits for a commit."""
+        """The number of changed rows, charges and messages that are not committed."""
         decision, store = self._decision, self.store
         return (
             len(store.changed)
@@ -313,7 +313,7 @@ class Shard:
         batch, topic = run.batch, run.topic
         if batch.items is None:
             self._decode(topic, batch)
-        passed_over, dead_and_rerouted = self._passed_over(), self._set_aside()
+        not_applied_before, dead_or_rerouted_before = self._not_applied(), self._dead_or_rerouted()
         if topic == HEARTBEATS.name and batch.plain:
             self._apply_heartbeats(batch, run.start, run.end)
         else:
@@ -321,22 +321,22 @@ class Shard:
                 self._apply_one(topic, batch, at)
         position = self.position
         if topic == CLOCK.name and _is_void_tick(batch, run.start):
-            # It moves no time (contract, `obol.clock`).
+            # A void tick does not change the topic's time (contract, `obol.clock`).
             self.merge.queues[topic].time = position.times.get(topic, NEVER)
         if batch.has_time:
             position.times[topic] = self.merge.queues[topic].time
             position.as_of = self.merge.as_of
         position.latest_tick = self.store.latest_tick
         count = run.end - run.start
-        not_applied = self._passed_over() - passed_over + self._set_aside() - dead_and_rerouted
+        not_applied = self._not_applied() - not_applied_before + self._dead_or_rerouted() - dead_or_rerouted_before
         position.add("read", topic, count)
         position.add("applied", topic, count - not_applied)
         position.add("out_of_order", topic, run.late)
 
-    def _passed_over(self) -> int:
-        return sum(count for (kind, _), count in self._decision.counts.items() if kind in _PASSED_OVER)
+    def _not_applied(self) -> int:
+        return sum(count for (kind, _), count in self._decision.counts.items() if kind in _NOT_APPLIED_KINDS)
 
-    def _set_aside(self) -> int:
+    def _dead_or_rerouted(self) -> int:
         return self.position.count("dead") + self.position.count("rerouted")
 
     def _decode(self, topic: str, batch: Batch) -> None:
@@ -356,29 +356,29 @@ class Shard:
         topic = HEARTBEATS.name
         records = batch.records[start:end]
         origins = [Origin(topic, record.offset, record.timestamp) for record in records]
-        beats: Sequence[Heartbeat] = (batch.items or [])[start:end]
+        heartbeats: Sequence[Heartbeat] = (batch.items or [])[start:end]
         try:
-            dead = self.accountant.heartbeats(beats, origins, self._decision)
+            dead = self.accountant.heartbeats(heartbeats, origins, self._decision)
         except Exception as error:
             msg = f"{topic} partition {self.partition}, offsets {records[0].offset} to {records[-1].offset}: {error!r}"
             raise ShardError(msg) from error
-        for at, (reason, words) in dead:
-            self._bury(topic, records[at], reason, words)
+        for at, (reason, error_text) in dead:
+            self._send_dead_letter(topic, records[at], reason, error_text)
         if self._check is not None:
-            self._check.after_record({event.org_id for event in beats})
+            self._check.after_record({event.org_id for event in heartbeats})
 
     def _apply_one(self, topic: str, batch: Batch, at: int) -> None:
         record, item = batch.records[at], (batch.items or [])[at]
         org_id = None if topic == CLOCK.name else item.org_id
         if not batch.has_time and not (isinstance(item, Rejected) and item.reason != "invalid"):
-            words = f"the record's timestamp, {record.timestamp} ms, is outside the years 1970 to 9999"
-            self._bury(topic, record, "invalid", words)
+            error_text = f"the record's timestamp, {record.timestamp} ms, is outside the years 1970 to 9999"
+            self._send_dead_letter(topic, record, "invalid", error_text)
             return
         if org_id is not None and (home := partition_of(org_id, self.partitions)) != self.partition:
             self._reroute(topic, record, home)
             return
         if isinstance(item, Rejected) and (item.reason != "invalid" or item.command_id is None):
-            self._bury(topic, record, item.reason, item.error)
+            self._send_dead_letter(topic, record, item.reason, item.error)
             return
         origin = Origin(topic, record.offset, record.timestamp)
         try:
@@ -393,27 +393,27 @@ class Shard:
             msg = f"{topic} partition {self.partition} offset {record.offset}: {error!r}"
             raise ShardError(msg) from error
         if dead is not None:
-            self._bury(topic, record, dead.reason, dead.error)
+            self._send_dead_letter(topic, record, dead.reason, dead.error)
         if self._check is not None:
             self._check.after_record(None if org_id is None else [org_id])
 
     def _reroute(self, topic: str, record: Record, home: int) -> None:
         """Publish a misplaced record again, in its org's partition (contract, "Conventions")."""
         if len(record.key or b"") > MAX_REROUTED_KEY_BYTES:
-            words = f"it belongs in partition {home}, but its key has {len(record.key or b'')} bytes"
-            self._bury(topic, record, "too_large", f"{words}, over {MAX_REROUTED_KEY_BYTES}")
+            error_text = f"it belongs in partition {home}, but its key has {len(record.key or b'')} bytes"
+            self._send_dead_letter(topic, record, "too_large", f"{error_text}, over {MAX_REROUTED_KEY_BYTES}")
             return
         headers = tuple(header for header in kept(record.headers) if header[0] != REROUTED)
         headers += ((REROUTED, f"{self.partition}:{record.offset}".encode()),)
         self._send_out(Outgoing(topic, home, record.key, record.value, record.timestamp, headers))
         self.position.add("rerouted", topic)
 
-    def _bury(self, topic: str, record: Record, reason: Any, words: str) -> None:
+    def _send_dead_letter(self, topic: str, record: Record, reason: Any, error_text: str) -> None:
         key, key_cut = _base64(record.key)
         value, value_cut = _base64(record.value)
         letter = DeadLetter(
             reason=reason,
-            error=words,
+            error=error_text,
             topic=topic,
             partition=self.partition,
             offset=record.offset,
@@ -430,10 +430,10 @@ class Shard:
         self._outgoing.append(message)
         self._outgoing_bytes += len(message.key or b"") + len(message.value or b"")
 
-    # Commits out
+    # Commits
 
-    def _moves(self) -> dict[str, int]:
-        """By topic: up to where it was read and applied, if that is further than at the last commit."""
+    def _new_offsets(self) -> dict[str, int]:
+        """Return the next offset of each topic that was read or applied further since the last commit."""
         offsets = self.position.offsets
         return {
             topic: self.merge.queues[topic].next_offset
@@ -442,14 +442,14 @@ class Shard:
         }
 
     def drain(self, ends: Mapping[str, int] | None = None) -> Commit | None:
-        """Hand out all that was done since the last time, rows written as they are now; None when that is nothing.
+        """Return everything to be committed since the last call; None when there is nothing.
 
-        `ends`: by table, where its changelog ends before this commit.
+        `ends`: by table, the changelog's end offset before this commit.
         """
-        moves = self._moves()
-        if not moves:
+        offsets = self._new_offsets()
+        if not offsets:
             return None
-        self.position.offsets.update(moves)
+        self.position.offsets.update(offsets)
         decision, outgoing = self._decision, self._outgoing
         self._decision, self._outgoing, self._outgoing_bytes = Decision(), [], 0
         for (kind, detail), count in decision.counts.items():
@@ -478,13 +478,13 @@ class Shard:
             rows=rows,
             outputs=outputs + outgoing,
             charges=decision.charges,
-            offsets=moves,
+            offsets=offsets,
             log_lines=decision.log_lines,
             changelogs=self.position.changelogs,
         )
 
     def _take_rows(self) -> dict[str, list[tuple[bytes, bytes | None]]]:
-        """Encode the rows that were changed or removed since the last commit, by table."""
+        """Return the encoded rows that were changed or removed since the last commit, by table."""
         rows: dict[str, list[tuple[bytes, bytes | None]]] = {table: [] for table in TYPES}
         removed, changed = self.store.take_changes()
         for row in removed:
@@ -500,19 +500,19 @@ def _is_void_tick(batch: Batch, at: int) -> bool:
 
 
 def _in_range(position: Position) -> Position:
-    """Leave out times that an earlier version took from records whose timestamps were out of range."""
+    """Remove times that an earlier version took from timestamps out of range."""
     if not is_time(position.as_of):
         position.times = {topic: time for topic, time in position.times.items() if is_time(time)}
         position.as_of = max(position.times.values(), default=NEVER)
     return position
 
 
-def _nothing_packed() -> dict[str, dict[bytes, bytes]]:
+def _no_rows() -> dict[str, dict[bytes, bytes]]:
     return {table: {} for table in TYPES}
 
 
 def _base64(content: bytes | None) -> tuple[str | None, bool]:
-    """Write at most 64 KiB of a key or value, and say whether that cut it."""
+    """Return at most 64 KiB of a key or value in base64, and whether it was truncated."""
     if content is None:
         return None, False
     return b64encode(content[:MAX_DEAD_LETTER_BYTES]).decode(), len(content) > MAX_DEAD_LETTER_BYTES

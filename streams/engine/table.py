@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from streams.engine.shard import Shard
 
 TABLES: Final = tuple(rows.DESCRIPTIONS)
-"""Every table: one for each type of row, and the positions."""
+"""All tables: one for each type of row, and the positions."""
 
 
 class ReadOnlyTableError(TypeError):
-    """A table was written to; the message says who writes it."""
+    """A table was written to; the message names the program that writes it."""
 
 
 def changelog_config(replication: int) -> dict[str, str]:
-    """Return Kafka's settings of a changelog with so many replicas: its rows are as durable as the outputs."""
+    """Return the topic configuration of a changelog with `replication` replicas: as durable as the outputs."""
     return {
         "cleanup.policy": "compact",
-        # A restore also reads what is not yet compacted. The active segment never is, so segments are small.
+        # A restore reads records that are not compacted yet. The active segment never is, so segments are small.
         "segment.bytes": str(16 * 1024 * 1024),
         "segment.ms": str(600_000),
         "min.cleanable.dirty.ratio": "0.1",
@@ -84,7 +84,7 @@ class RowTable(faust.Table):
     def __len__(self) -> int:
         return sum(rows.count(shard, self.name) for shard in self._ready())
 
-    # Faust's own ones read the store, which is empty.
+    # Faust's methods read its store, which is empty.
     keys = Mapping.keys
     values = Mapping.values
     items = Mapping.items
@@ -119,11 +119,11 @@ class RowTable(faust.Table):
     # Restoring
 
     def persisted_offset(self, tp: TP) -> int:
-        """Return the changelog offset up to which the rows are in memory: a shard that stays is not restored again."""
+        """Return the changelog offset that is in memory: a shard that stays assigned is not restored again."""
         return self.engine.restored_to(tp.topic, tp.partition)
 
     def apply_changelog_batch(self, batch: Iterable[EventT]) -> None:
-        """Hand what was read to the engine."""
+        """Pass the fetches to the engine."""
         for event in batch:
             self.engine.restore(event.message)
 
@@ -131,7 +131,7 @@ class RowTable(faust.Table):
         """Do nothing: events are applied in batches."""
 
     def clone(self, **kwargs: Any) -> Any:
-        """Refuse: there is one of each table."""
+        """Raise `NotImplementedError`: each table exists once."""
         raise NotImplementedError
 
 

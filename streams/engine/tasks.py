@@ -1,4 +1,4 @@
-"""Cancelling tasks."""
+"""Cancels tasks."""
 
 import asyncio
 from collections.abc import Iterable
@@ -9,9 +9,9 @@ CANCEL_AGAIN_S: Final = 0.5
 
 
 async def cancel_and_wait(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel tasks, and wait until each has ended. Not for a task that waits for something when it is cancelled.
+    """Cancel tasks, and wait until each has ended. Not for tasks that wait in their clean-up.
 
-    They are cancelled again and again: a library that they wait in may lose a cancellation.
+    They are cancelled repeatedly, since a library in which they wait may lose a cancellation.
     """
     left = set(tasks)
     while left:

@@ -14,21 +14,21 @@ from streams.limits import MINUTE_MS, SECOND_MS
 from topics.codec import encode
 
 TICK_DELAY_MS: Final = 2 * SECOND_MS
-"""How long after a minute starts its tick is written, so that what happened before it arrives before it."""
+"""How long after a minute starts its tick is written, so that earlier records arrive before it."""
 
 log = logging.getLogger(__name__)
 
 
 def next_tick_ms(now_ms: int) -> int:
-    """Give the time of the first tick after `now_ms`."""
+    """Return the time of the first tick after `now_ms`."""
     return (now_ms - TICK_DELAY_MS) // MINUTE_MS * MINUTE_MS + MINUTE_MS + TICK_DELAY_MS
 
 
 class TickWriter:
-    """Writes ticks to `topic`, for the partitions that `partitions` gives.
+    """Writes ticks to `topic`, for the partitions that `partitions` returns.
 
-    A second tick of the same minute, from another worker, does no harm. A tick that is not stored is logged, and the
-    next one does its work; so no partition waits for another's leader, and the worker not for the cluster.
+    A second tick of the same minute, from another worker, does no harm. A tick that is not stored is logged; the next
+    one has the same effect. So no partition waits for another's leader, and the worker not for the cluster.
     """
 
     def __init__(self, producer: Producer, clock: Clock, topic: str, partitions: Callable[[], Iterable[int]]) -> None:
@@ -56,7 +56,7 @@ class TickWriter:
                     self._sending[partition] = asyncio.create_task(self._send(partition, value, now_ms))
 
     async def _start_again(self) -> None:
-        """Replace a producer that has failed: some errors fail all that it sends afterwards."""
+        """Replace a producer that has failed: after some errors, it can't send any more."""
         if not self._has_failed or self._sending:
             return
         try:
@@ -70,9 +70,11 @@ class TickWriter:
     async def _send(self, partition: int, value: bytes, now_ms: int) -> None:
         try:
             await self._producer.send((self._topic, partition), value, now_ms)
-        except Exception as error:  # noqa: BLE001 - none is worth the other partitions' ticks
+        except Exception as error:  # noqa: BLE001 - the other partitions' ticks go on
             self._has_failed = True
-            log.warning("the tick of partition %d was not stored (%r); the next one does its work", partition, error)
+            log.warning(
+                "the tick of partition %d was not stored (%r); the next one has the same effect", partition, error
+            )
         finally:
             del self._sending[partition]
 

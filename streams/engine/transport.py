@@ -98,10 +98,10 @@ def _positions(consumer: AIOKafkaConsumer) -> Mapping[TopicPartition, int]:
 class BatchConsumer(driver.Consumer):
     """A consumer that hands over whole fetches.
 
-    `has_let_go`: the worker is stopping and has committed, so that a rebalance no longer waits for it.
+    `has_released`: the worker is stopping and has committed, so a rebalance need not wait for it.
     """
 
-    has_let_go = False
+    has_released = False
     reader: _Thread | None = None
 
     def is_contiguous(self, topic: str) -> bool:
@@ -136,19 +136,19 @@ class BatchConsumer(driver.Consumer):
 
     async def threadsafe_partitions_revoked(self, receiver_loop: asyncio.AbstractEventLoop, revoked: set[TP]) -> None:
         """Run `on_partitions_revoked` in the worker's thread."""
-        await self._until_let_go(super().threadsafe_partitions_revoked(receiver_loop, revoked))
+        await self._until_released(super().threadsafe_partitions_revoked(receiver_loop, revoked))
 
     async def threadsafe_partitions_assigned(
         self, receiver_loop: asyncio.AbstractEventLoop, assigned: set[TP], generation_id: int = 0
     ) -> None:
         """Run `on_partitions_assigned` in the worker's thread."""
-        await self._until_let_go(super().threadsafe_partitions_assigned(receiver_loop, assigned, generation_id))
+        await self._until_released(super().threadsafe_partitions_assigned(receiver_loop, assigned, generation_id))
 
-    async def _until_let_go(self, call: Coroutine[Any, Any, None]) -> None:
+    async def _until_released(self, call: Coroutine[Any, Any, None]) -> None:
         # A worker that has stopped answers no calls: without this, the consumer's thread would never end.
         answer = asyncio.ensure_future(call)
         while not answer.done():
-            if self.has_let_go:
+            if self.has_released:
                 answer.cancel()
                 return
             await asyncio.wait([answer], timeout=FETCH_WAIT_S)

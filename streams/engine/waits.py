@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True, eq=False)
 class Wait:
-    """What is waited for, for how long at most, and for how long so far, in seconds."""
+    """A wait for `what`, with its deadline and the time waited so far, in seconds."""
 
     what: str
     deadline_s: float
@@ -27,7 +27,7 @@ class Wait:
 
 
 class Waits:
-    """The waits of a worker. Time in which the cluster does not answer (`is_answering`) is not counted."""
+    """The waits of a worker. Time during which the cluster does not respond (`is_answering`) is not counted."""
 
     def __init__(self, clock: Clock, is_answering: Callable[[], bool]) -> None:
         self._clock = clock
@@ -36,7 +36,7 @@ class Waits:
 
     @contextmanager
     def on(self, what: str, deadline_s: float) -> Iterator[None]:
-        """Wait for `what`, for `deadline_s` at most, in the context."""
+        """Register a wait for `what` while the context is open, for `deadline_s` at most."""
         wait = self.begin(what, deadline_s)
         try:
             yield
@@ -44,13 +44,13 @@ class Waits:
             self.end(wait)
 
     def begin(self, what: str, deadline_s: float) -> Wait:
-        """Begin to wait for `what`, for `deadline_s` at most."""
+        """Register a wait for `what`, for `deadline_s` at most."""
         wait = Wait(what, deadline_s)
         self._waits.add(wait)
         return wait
 
     def end(self, wait: Wait | None) -> None:
-        """Wait no more. None, and a wait that has ended, are nothing."""
+        """Remove a wait. None, or a wait that was removed, is no error."""
         if wait in self._waits:
             self._waits.discard(wait)
             if wait.waited_s >= LOG_S:

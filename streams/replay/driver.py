@@ -1,7 +1,7 @@
-"""The engine in one process without a broker, with a hand-moved clock: what Kafka Streams' TopologyTestDriver is there.
+"""The in-process test driver: shards without a broker, as Kafka Streams' TopologyTestDriver.
 
-The same merge, rules and commits as in a worker, against logs in memory. A crash loses what a crash loses: everything
-that no transaction has committed.
+The same merge, rules and commits as in a worker, over logs in memory. A crash loses everything that no transaction has
+committed.
 """
 
 import json
@@ -41,13 +41,13 @@ class LogRecord(NamedTuple):
 
     @property
     def json(self) -> Any:
-        """Its value, parsed."""
+        """The value, parsed."""
         return json.loads(self.value or b"null")
 
 
 @dataclass
 class Log:
-    """The broker's part: records by topic and partition, and the rows and offsets that were committed.
+    """The state of the broker: records by topic and partition, and the committed rows and offsets.
 
     `log_lines`: the log lines of the commits.
     """
@@ -75,7 +75,7 @@ class Log:
         return record
 
     def commit(self, commit: Commit) -> None:
-        """Carry out a transaction: all of it or, where this isn't called, nothing."""
+        """Apply a transaction."""
         for table, rows in commit.rows.items():
             self.changelogs[table, commit.partition] += rows
         for message in commit.messages():
@@ -89,7 +89,7 @@ class ShardDriver:
     """All partitions of an installation in one process.
 
     `send` and `tick` write records, `run` has the shards apply and commit them. For tests of crashes, `feed`, `step`
-    and `commit` are the steps that `run` is made of; `crash` may come between any two of them.
+    and `commit` are the steps of `run`; `crash` may come between any two of them.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class ShardDriver:
         self._asked = 0
         self._start()
 
-    # Records in
+    # Records
 
     def send(
         self,
@@ -145,20 +145,20 @@ class ShardDriver:
         for partition in range(self.partitions):
             self.send(CLOCK.name, value, at_ms, partition=partition)
 
-    # Work
+    # Processing
 
     def run(self) -> None:
-        """Apply and commit all there is, and what comes of it in other partitions."""
+        """Apply and commit all records, including those that this writes to other partitions."""
         busy = True
         while busy:
             busy = self.feed() > 0
-            # A shard stops, too, where a commit must come first.
+            # A shard also stops when a commit must come first.
             while self.step():
                 busy = True
             self.commit()
 
     def feed(self, max_records: int | None = None) -> int:
-        """Hand each shard what it has not yet read, at most `max_records` of each topic; returns how many in all."""
+        """Pass each shard its unread records, at most `max_records` of each topic; returns how many in all."""
         self._read_prices()
         fed = 0
         for shard in self.shards.values():
@@ -167,7 +167,7 @@ class ShardDriver:
         self._asked += 1
         for shard in self.shards.values():
             ends = {topic: len(self.log.records[topic, shard.partition]) for topic in INPUTS}
-            shard.merge.know_ends(ends, self._asked)
+            shard.merge.set_ends(ends, self._asked)
         return fed
 
     def step(self, max_records: int = 1) -> int:
@@ -186,25 +186,25 @@ class ShardDriver:
         self._start()
 
     def crash_in_commit(self) -> None:
-        """Crash when everything is written but the transactions' last word, so that none of it counts."""
+        """Crash after everything was written but before the transactions are committed, so that none of it counts."""
         for shard in self.shards.values():
             commit = shard.drain()
             if commit is not None:
                 list(commit.messages())
         self._start()
 
-    # What came of it
+    # Results
 
     def records(self, topic: str) -> list[LogRecord]:
-        """Give what was written to a topic, partition after partition."""
+        """Return the records of a topic, partition after partition."""
         return [record for partition in range(self.partitions) for record in self.log.records[topic, partition]]
 
     def values(self, topic: str) -> list[Any]:
-        """Give what was written to a topic, as parsed JSON."""
+        """Return the values of a topic's records, parsed."""
         return [record.json for record in self.records(topic)]
 
     def rows(self, table: str) -> dict[str, Row]:
-        """Give the committed rows of a table, by `<org_id>/<row_id>`, read back from its changelogs."""
+        """Return the committed rows of a table, by `<org_id>/<row_id>`, read back from its changelogs."""
         reader = RowReader()
         return {
             key.decode(): reader.read(table, key, value)
@@ -213,22 +213,22 @@ class ShardDriver:
         }
 
     def store(self, partition: int = 0) -> RowStore:
-        """Give a partition's book as it is in memory."""
+        """Return a partition's rows in memory."""
         return self.shards[partition].store
 
     def position(self, partition: int = 0) -> Position:
-        """Give a partition's position as it is in memory; counts of the rules are in it once committed."""
+        """Return a partition's position in memory; the rules' counts are in it once committed."""
         return self.shards[partition].position
 
     def counts(self) -> Counter[tuple[str, str]]:
-        """Give all counts over all partitions, by kind and detail, as committed."""
+        """Return all counts over all partitions, by kind and detail, as committed."""
         counts: Counter[tuple[str, str]] = Counter()
         for shard in self.shards.values():
             counts.update(shard.counters)
         return counts
 
     def count(self, kind: str, detail: str | None = None) -> int:
-        """Give a count over all partitions."""
+        """Return a count over all partitions."""
         return sum(shard.position.count(kind, detail) for shard in self.shards.values())
 
     def _start(self) -> None:

@@ -75,7 +75,7 @@ class Supervised:
         """Stop both, once all is well with them."""
         self._start_again()
         for worker in self.workers:
-            await asyncio.to_thread(worker.wait_for, "are at work")
+            await asyncio.to_thread(worker.wait_for, "are active")
             assert await asyncio.to_thread(worker.stop) == 0
 
 
@@ -92,7 +92,7 @@ async def test_each_broker_is_lost_once_and_the_bill_is_the_same(namespace: str)
         supervised = Supervised(installation)
         try:
             for worker in supervised.workers:
-                await asyncio.to_thread(worker.wait_for, "are at work")
+                await asyncio.to_thread(worker.wait_for, "are active")
             for broker, part in zip(brokers, in_parts(records), strict=True):
                 await lose(broker, part, installation, supervised)
             await supervised.stop()

@@ -58,7 +58,7 @@ async def test_a_worker_that_was_frozen_does_no_harm(kafka_bootstrap: str, names
 
     # Commits are rare, so it mostly is before one; where a commit came just then, there is more to do.
     with Worker(installation, OBOL_COMMIT_INTERVAL_MS="10000") as frozen:
-        await asyncio.to_thread(frozen.wait_for, "are at work")
+        await asyncio.to_thread(frozen.wait_for, "are active")
         for _, part in parts:
             sent = list(part)
             await installation.send(sent)

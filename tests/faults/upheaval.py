@@ -259,14 +259,14 @@ class OpenWork:
         return {place.partition for place in self._places if stable[place] < written[place]}
 
 
-_SAID = re.compile(r"partitions \[([\d, ]*)\] are (at work|this worker's)")
+_SAID = re.compile(r"partitions \[([\d, ]*)\] are (active|assigned to this worker)")
 
 
 def partitions_of(worker: Worker) -> set[int]:
     """Which partitions a worker said last that it works on: none while it restores."""
     said = _SAID.findall(worker.log.read_text(errors="replace"))
     numbers, what = said[-1] if said else ("", "")
-    return {int(number) for number in numbers.split(",")} if numbers and what == "at work" else set()
+    return {int(number) for number in numbers.split(",")} if numbers and what == "active" else set()
 
 
 @dataclass
@@ -355,7 +355,7 @@ class Upheaval:
     async def _befall(self, event: Event, rng: random.Random, work: OpenWork) -> None:
         match event:
             case "leave":
-                await self._said(self.workers[-1], "are at work")
+                await self._said(self.workers[-1], "are active")
                 assert await asyncio.to_thread(self.workers[-1].stop) == 0, self.workers[-1].tail()
                 self.workers.pop()
             case "kill the third":

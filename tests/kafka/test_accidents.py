@@ -204,7 +204,7 @@ async def test_topics_that_would_lose_rows_or_prices_are_refused(kafka_bootstrap
         await refused(installation, EXIT_WRONG_SETTING, prices, f"{entry}={value}")
     await configure(installation, prices, message_timestamp_type="CreateTime", retention_ms="-1")
     with Worker(installation, "--without-web") as worker:
-        await asyncio.to_thread(worker.wait_for, "are at work")
+        await asyncio.to_thread(worker.wait_for, "are active")
 
 
 # Rows 1 and 10: another installation
@@ -244,7 +244,7 @@ async def test_partitions_that_appear_while_a_worker_runs_end_it(kafka_bootstrap
     installation = Installation(kafka_bootstrap, namespace, partitions=2)
     await installation.provision()
     with Worker(installation, "--without-web") as worker:
-        await asyncio.to_thread(worker.wait_for, "are at work")
+        await asyncio.to_thread(worker.wait_for, "are active")
         await grow(installation, 3, installation.settings.topic(HEARTBEATS.name))
         assert await asyncio.to_thread(worker.wait) == EXIT_WRONG_SETTING, worker.tail()
         last_line(worker, EXIT_WRONG_SETTING, "partitions changed", "has 3 partitions, but the rows are kept under 2")
@@ -277,7 +277,7 @@ async def test_a_topic_that_refuses_records_stops_its_partition_alone_until_it_t
     orgs = {installation.place("", org_id): org_id for org_id in map("org-{}".format, range(20))}
     name = installation.settings.topic(RESULTS.name)
     with Worker(installation, "--without-web") as worker:
-        await asyncio.to_thread(worker.wait_for, "are at work")
+        await asyncio.to_thread(worker.wait_for, "are active")
         await configure(installation, name, max_message_bytes="10000", message_timestamp_type="CreateTime")
         many = [stop_command(installation, number, orgs[0]) for number in range(200)]
         await installation.send(many, transactional_id=f"{namespace}-test")
@@ -300,7 +300,7 @@ async def test_a_topic_that_refuses_records_stops_its_partition_alone_until_it_t
 async def worked_on(installation: Installation) -> None:
     """A worker starts, finds nothing amiss, and has nothing left to do."""
     with Worker(installation, "--without-web") as worker:
-        await asyncio.to_thread(worker.wait_for, "are at work")
+        await asyncio.to_thread(worker.wait_for, "are active")
         await installation.wait_until_caught_up([worker])
         assert await asyncio.to_thread(worker.stop) == 0
 
@@ -322,7 +322,7 @@ async def test_a_cluster_that_is_away_while_a_worker_runs_is_waited_for(namespac
         installation = Installation(KafkaServer.address(server.port), namespace, 2, environ={"OBOL_CLOCK": "wall"})
         await installation.provision()
         with Worker(installation, "--without-web") as worker:
-            await asyncio.to_thread(worker.wait_for, "are at work")
+            await asyncio.to_thread(worker.wait_for, "are active")
             await installation.send([stop_command(installation, 1)])
             await until_answered(installation, worker, {"c1"})
             await asyncio.to_thread(server.stop)
@@ -387,7 +387,7 @@ async def test_the_first_rows_of_a_changelog_deleted_while_a_worker_runs_end_it(
     installation = Installation(kafka_bootstrap, namespace, partitions=1)
     await worked(installation)
     with Worker(installation, "--without-web") as worker:
-        await asyncio.to_thread(worker.wait_for, "are at work")
+        await asyncio.to_thread(worker.wait_for, "are active")
         await delete_records(installation, installation.changelog("answers"), 1)
         assert await asyncio.to_thread(worker.wait) == EXIT_DAMAGED, worker.tail()
         last_line(worker, EXIT_DAMAGED, "changelog damaged", "obol-answers-changelog partition 0 begins at 1")
@@ -416,7 +416,7 @@ async def test_another_writer_in_a_changelog_ends_the_worker(kafka_bootstrap: st
     installation = Installation(kafka_bootstrap, namespace, partitions=1)
     await installation.provision()
     with Worker(installation, "--without-web") as worker:
-        await asyncio.to_thread(worker.wait_for, "are at work")
+        await asyncio.to_thread(worker.wait_for, "are active")
         producer = AIOKafkaProducer(bootstrap_servers=kafka_bootstrap)
         await producer.start()
         await producer.send_and_wait(installation.changelog("answers"), b"[]", key=b"acme/x", partition=0)
@@ -431,7 +431,7 @@ async def test_an_output_deleted_while_a_worker_runs_is_waited_for(kafka_bootstr
     installation = Installation(kafka_bootstrap, namespace, partitions=1)
     await installation.provision()
     with Worker(installation, "--without-web") as worker:
-        await asyncio.to_thread(worker.wait_for, "are at work")
+        await asyncio.to_thread(worker.wait_for, "are active")
         await delete(installation, installation.settings.topic(RESULTS.name))
         await installation.send([stop_command(installation, 1)])
         await asyncio.to_thread(worker.wait_for, "waiting for the commit of partition 0, for 360 s at most")
@@ -446,7 +446,7 @@ async def test_too_few_replicas_in_sync_are_waited_for(kafka_bootstrap: str, nam
     name = installation.settings.topic(RESULTS.name)
     own = {"message_timestamp_type": "CreateTime"}
     with Worker(installation, "--without-web") as worker:
-        await asyncio.to_thread(worker.wait_for, "are at work")
+        await asyncio.to_thread(worker.wait_for, "are active")
         await configure(installation, name, min_insync_replicas="2", **own)
         await installation.send([stop_command(installation, 1)])
         await asyncio.to_thread(worker.wait_for, "waiting for the commit of partition 0")

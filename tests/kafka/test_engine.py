@@ -436,7 +436,7 @@ async def test_rows_that_cannot_be_read_end_the_worker_loudly(kafka_bootstrap: s
     installation = Installation(kafka_bootstrap, namespace, partitions=1)
     await installation.provision()
     with Worker(installation, "--without-web") as worker:
-        worker.wait_for("are at work")
+        worker.wait_for("are active")
         assert worker.stop() == 0
     producer = AIOKafkaProducer(bootstrap_servers=kafka_bootstrap)
     await producer.start()

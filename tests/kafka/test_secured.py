@@ -81,7 +81,7 @@ async def test_a_minute_is_billed_and_explained(broker: SecuredKafkaServer, way:
     # The worker comes first: it makes the topics, too, with the login that it was given.
     secrets = {"OBOL_HTTP_TOKEN": TOKEN, "REDIS_URL": f"redis://:{REDIS_PASSWORD}@127.0.0.1:1/0"}
     with Worker(installation, "-l", "debug", **environ, **secrets) as worker:
-        await asyncio.to_thread(worker.wait_for, "are at work")
+        await asyncio.to_thread(worker.wait_for, "are active")
         await installation.send(
             [
                 at("croesus.prices", 0, PROFILE, profile=PROFILE, price="60", currency="JPY"),

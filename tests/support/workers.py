@@ -295,7 +295,7 @@ class Worker:
             message = f"the worker has not stopped after {deadline_s:g} s\n{self.tail()}"
             raise AssertionError(message) from error
         # It was done and yet stayed until its own deadline: something in it never ended.
-        assert "not yet gone" not in self.tail(), self.tail()
+        assert "still running after" not in self.tail(), self.tail()
         return code
 
     def wait(self, deadline_s: float = DEADLINE_S) -> int:

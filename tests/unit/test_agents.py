@@ -21,7 +21,7 @@ def test_every_inbound_topic_has_one_agent_that_is_named_after_it_and_says_what_
         function = agent.channel.get_topic_name().replace(".", "_")
         assert name == f"streams.agents.{function}"
         assert getattr(agents, function) is agent
-        assert agent.help.startswith("Take in ")
+        assert agent.help.startswith("Read ")
 
 
 @pytest.mark.parametrize("function", [topic.replace(".", "_") for topic in INPUTS])

@@ -40,7 +40,7 @@ def test_agents_are_listed_with_topic_and_help() -> None:
     assert found["@streams.agents.execlet_heartbeats"] == {
         "name": "@streams.agents.execlet_heartbeats",
         "topic": "execlet.heartbeats",
-        "help": "Take in heartbeats of replicas, which bound what is billed (B2, B3).",
+        "help": "Read heartbeats of replicas, which bound what is billed (B2, B3).",
     }
     # To be read by people, too.
     table = faust("agents")

@@ -55,10 +55,6 @@ EXEMPT = ("docs/glossary.md", "docs/rules.md", "tests/unit/test_words.py")
 # To be swept. A folder that is done is removed from this list.
 TO_COME = (
     "sim/foresight.py",
-    "streams/app.py",
-    "streams/engine/",
-    "streams/replay/",
-    "streams/worker.py",
     "tests/contract/",
     "tests/faults/",
     "tests/kafka/",

@@ -6,8 +6,8 @@ from bench.bench import restoring_s
 from bench.child import BenchError
 from streams.engine import intake, partitions
 
-ASSIGNED = "[2026-11-29 20:10:40,711] [686] [INFO] partitions [0, 1] are this worker's, in generation {}"
-ACTIVE = "[2026-11-29 20:10:43,499] [686] [INFO] partitions [0, 1] are at work"
+ASSIGNED = "[2026-11-29 20:10:40,711] [686] [INFO] partitions [0, 1] are assigned to this worker, in generation {}"
+ACTIVE = "[2026-11-29 20:10:43,499] [686] [INFO] partitions [0, 1] are active"
 
 
 def test_the_restore_is_measured_from_the_last_assignment() -> None:
@@ -31,5 +31,5 @@ def test_an_incomplete_log_is_refused(log: str) -> None:
 
 def test_the_log_messages_are_those_of_the_engine() -> None:
     source = inspect.getsource(partitions) + inspect.getsource(intake)
-    assert "are this worker's, in generation" in source
-    assert "are at work" in source
+    assert "are assigned to this worker, in generation" in source
+    assert "are active" in source

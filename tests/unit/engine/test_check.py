@@ -68,13 +68,13 @@ def test_a_planted_fault_is_found_at_the_next_record(plant: Callable[[Any], None
     assert named in str(caught.value)
 
 
-def test_a_row_that_was_not_filed_is_found() -> None:
+def test_a_row_that_was_not_listed_is_found() -> None:
     world = running()
     store = world.driver.store()
     replica = store.org("acme").replicas["d1-r1"]
     store.change(replica, changes_made=9)
     store.changed.pop(replica)
-    store.changed.filed.clear()  # type: ignore[attr-defined]  # the recorder of the check
+    store.changed.added.clear()  # type: ignore[attr-defined]  # the recorder of the check
     with pytest.raises(AssertionError, match="row"):
         world.do("12:01 balance 5")
 

@@ -9,7 +9,7 @@ import pytest
 from aiokafka.errors import GroupAuthorizationFailedError, GroupCoordinatorNotAvailableError, KafkaConnectionError
 
 from streams.engine.changelogs import Changelogs
-from streams.engine.cluster import CONFIRM_S, FRESH_MS, WATCH_S, ClusterWatch, live_settings
+from streams.engine.cluster import CONFIRM_S, MAX_ROW_AGE_MS, WATCH_S, ClusterWatch, live_settings
 from streams.engine.fatal import Accident, AccidentError
 from streams.engine.merge import Merge
 from streams.engine.ports import TopicState
@@ -301,7 +301,7 @@ async def test_workers_that_disagree_are_told_once_until_they_agree(
     await cluster.clock.advance(3 * WATCH_S)
     assert cluster.watch.disagreements == ["OBOL_RETENTION_H is 24 at http://b, and 168 here"]
     assert caplog.text.count("workers disagree: OBOL_RETENTION_H is 24 at http://b, and 168 here") == 1
-    await cluster.clock.advance(FRESH_MS / 1_000)
+    await cluster.clock.advance(MAX_ROW_AGE_MS / 1_000)
     assert cluster.watch.disagreements == [], "nothing was written for two minutes"
     assert "workers agree again" in caplog.text
     await cancel_and_wait([watching])

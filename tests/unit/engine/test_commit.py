@@ -173,7 +173,7 @@ async def test_a_shard_is_committed_every_interval(committing: Committing) -> No
 async def test_one_that_is_full_is_committed_at_once(committing: Committing) -> None:
     shard = await committing.shard(3)
     shard.due = 1
-    committing.commits.hurry(3)
+    committing.commits.commit_soon(3)
     await settle()
     assert committing.done == [(3, 0.0)]
 
@@ -200,7 +200,7 @@ async def test_a_revocation_waits_for_the_commit_of_every_shard(committing: Comm
 async def test_a_partition_has_one_commit_at_a_time(committing: Committing) -> None:
     (await committing.shard(0)).due = 2
     committing.kafka.committing.clear()
-    committing.commits.hurry(0)
+    committing.commits.commit_soon(0)
     await settle()
     revoking = asyncio.create_task(committing.commits.commit_all())
     await settle()

@@ -9,8 +9,8 @@ import pytest
 
 PROGRAM = """
 import threading
-from streams.engine.fatal import leave_within
-leave_within(0.2, lambda: {committed})
+from streams.engine.fatal import exit_within
+exit_within(0.2, lambda: {committed})
 threading.Event().wait()
 """
 
@@ -18,7 +18,7 @@ threading.Event().wait()
 @pytest.mark.parametrize(
     ("committed", "code", "words"),
     [
-        (True, 0, "stopped and committed, but not yet gone after 0.2 s: leaving"),
+        (True, 0, "stopped and committed, but still running after 0.2 s: exiting"),
         (False, 75, "wait timed out: the last commits were not done within 0.2 s of the stop; exit code 75"),
     ],
 )

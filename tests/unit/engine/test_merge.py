@@ -34,7 +34,7 @@ def merge_of(logs: dict[str, list[int]]) -> Merge:
     merge = Merge(TOPICS, stall_timeout_s=STALL_TIMEOUT_S)
     for topic, times in logs.items():
         merge.feed(topic, records(times), 0, len(times), asked=0)
-    merge.know_ends({topic: len(times) for topic, times in logs.items()}, asked=1)
+    merge.set_ends({topic: len(times) for topic, times in logs.items()}, asked=1)
     return merge
 
 
@@ -96,11 +96,11 @@ def test_a_run_is_no_longer_than_its_topic_allows() -> None:
 def test_nothing_is_applied_before_the_ends_were_asked_for_after_it_was_read() -> None:
     merge = Merge(TOPICS, stall_timeout_s=STALL_TIMEOUT_S)
     merge.feed(COMMANDS, records([10]), 0, 1, asked=3)
-    merge.know_ends({}, asked=3)
+    merge.set_ends({}, asked=3)
     assert merge.next_run(0.0) is None
     assert merge.wait == Wait()
     assert merge.wait.is_for_end_offsets
-    merge.know_ends({}, asked=4)
+    merge.set_ends({}, asked=4)
     assert drained(merge) == [(COMMANDS, 0)]
 
 
@@ -113,7 +113,7 @@ def test_no_answer_is_needed_where_every_topic_has_a_head() -> None:
 
 def test_a_topic_that_is_behind_is_waited_for_then_no_longer() -> None:
     merge = merge_of({CLOCK: [10]})
-    merge.know_ends({COMMANDS: 1}, asked=2)
+    merge.set_ends({COMMANDS: 1}, asked=2)
     assert merge.next_run(100.0) is None
     assert merge.wait == Wait(COMMANDS, 102.0)
     assert not merge.wait.is_for_end_offsets
@@ -123,9 +123,9 @@ def test_a_topic_that_is_behind_is_waited_for_then_no_longer() -> None:
 
 def test_of_two_stalled_topics_the_timeout_that_ends_first_is_waited_for() -> None:
     merge = merge_of({CLOCK: [10]})
-    merge.know_ends({COMMANDS: 1}, asked=2)
+    merge.set_ends({COMMANDS: 1}, asked=2)
     assert merge.next_run(0.0) is None
-    merge.know_ends({ACCOUNTS: 1}, asked=3)
+    merge.set_ends({ACCOUNTS: 1}, asked=3)
     assert merge.next_run(1.0) is None
     assert merge.wait == Wait(COMMANDS, 2.0)
     assert merge.next_run(2.0) is None
@@ -135,34 +135,34 @@ def test_of_two_stalled_topics_the_timeout_that_ends_first_is_waited_for() -> No
 
 def test_after_its_timeout_a_topic_is_not_waited_for_until_it_moves() -> None:
     merge = merge_of({CLOCK: [10]})
-    merge.know_ends({COMMANDS: 5}, asked=2)
+    merge.set_ends({COMMANDS: 5}, asked=2)
     assert merge.next_run(0.0) is None
     assert drained(merge, 2.0) == [(CLOCK, 0)]
     merge.feed(CLOCK, records([20], first=1), 1, 2, asked=2)
-    merge.know_ends({}, asked=3)
+    merge.set_ends({}, asked=3)
     assert drained(merge, 2.5) == [(CLOCK, 1)]
     merge.feed(COMMANDS, records([11]), 0, 1, asked=3)
     merge.feed(CLOCK, records([30], first=2), 2, 3, asked=3)
-    merge.know_ends({}, asked=4)
+    merge.set_ends({}, asked=4)
     assert drained(merge, 3.0) == [(COMMANDS, 0)]
     assert merge.wait == Wait(COMMANDS, 5.0)
 
 
 def test_what_arrives_in_time_comes_first() -> None:
     merge = merge_of({CLOCK: [10]})
-    merge.know_ends({COMMANDS: 1}, asked=2)
+    merge.set_ends({COMMANDS: 1}, asked=2)
     assert merge.next_run(100.0) is None
     merge.feed(COMMANDS, records([9]), 0, 1, asked=2)
-    merge.know_ends({}, asked=3)
+    merge.set_ends({}, asked=3)
     assert drained(merge, 101.0) == [(COMMANDS, 0), (CLOCK, 0)]
 
 
 def test_the_stall_timeout_starts_anew_with_each_arrival() -> None:
     merge = merge_of({CLOCK: [10]})
-    merge.know_ends({COMMANDS: 2}, asked=2)
+    merge.set_ends({COMMANDS: 2}, asked=2)
     assert merge.next_run(0.0) is None
     merge.feed(COMMANDS, records([1]), 0, 1, asked=2)
-    merge.know_ends({}, asked=3)
+    merge.set_ends({}, asked=3)
     assert names(merge.next_run(1.9) or pytest.fail("a run was due")) == [(COMMANDS, 0)]
     assert merge.next_run(1.9) is None
     assert merge.wait == Wait(COMMANDS, 3.9)
@@ -170,7 +170,7 @@ def test_the_stall_timeout_starts_anew_with_each_arrival() -> None:
 
 def test_a_marker_is_enough_to_be_no_longer_behind() -> None:
     merge = merge_of({CLOCK: [10]})
-    merge.know_ends({COMMANDS: 1}, asked=2)
+    merge.set_ends({COMMANDS: 1}, asked=2)
     assert merge.next_run(0.0) is None
     merge.feed(COMMANDS, [], 0, 1, asked=2)
     assert drained(merge) == [(CLOCK, 0)]
@@ -189,10 +189,10 @@ def test_the_next_offset_stays_before_what_is_queued() -> None:
 
 def test_prices_are_read_elsewhere_and_waited_for_all_the_same() -> None:
     merge = merge_of({CLOCK: [10]})
-    merge.know_ends({ACCOUNTS: 4}, asked=2)
-    merge.reach(ACCOUNTS, 3)
+    merge.set_ends({ACCOUNTS: 4}, asked=2)
+    merge.set_read(ACCOUNTS, 3)
     assert merge.next_run(0.0) is None
-    merge.reach(ACCOUNTS, 4)
+    merge.set_read(ACCOUNTS, 4)
     assert drained(merge) == [(CLOCK, 0)]
 
 
@@ -215,7 +215,7 @@ def test_a_restart_goes_on_from_positions_and_times() -> None:
     assert merge.as_of == 40
     merge.feed(COMMANDS, records([20], first=1), 1, 2, asked=5)
     assert merge.next_run(0.0) is None, "answers from before the restart don't count"
-    merge.know_ends({}, asked=6)
+    merge.set_ends({}, asked=6)
     run = merge.next_run(0.0)
     assert run is not None
     assert (names(run), run.late) == ([(COMMANDS, 1)], 1)
@@ -239,7 +239,7 @@ def test_a_record_is_late_after_one_of_another_topic_that_it_should_have_precede
     merge = Merge(TOPICS, stall_timeout_s=STALL_TIMEOUT_S)
     merge.restart({}, applied_before)
     merge.feed(COMMANDS, records(times), 0, len(times), asked=0)
-    merge.know_ends({}, asked=1)
+    merge.set_ends({}, asked=1)
     counted = 0
     while (run := merge.next_run(0.0)) is not None:
         counted += run.late
@@ -280,7 +280,7 @@ def test_any_batching_of_the_same_logs_gives_the_same_order(
     merge = Merge(TOPICS, stall_timeout_s=STALL_TIMEOUT_S)
     # What is in the logs was there from the start.
     ends = {topic: len(times) for topic, times in logs.items()}
-    merge.know_ends(ends, asked=1)
+    merge.set_ends(ends, asked=1)
     fed = dict.fromkeys(logs, 0)
     applied: list[tuple[str, int]] = []
     for topic, count in [*pick, *((topic, 12) for topic in logs)]:
@@ -310,7 +310,7 @@ def test_a_time_out_of_range_is_applied_at_once_and_moves_nothing(time: int) -> 
     assert merge.wait is not None
     assert merge.wait.is_for_end_offsets
     assert (merge.as_of, merge.queues[CLOCK].time) == (NEVER, NEVER)
-    merge.know_ends({COMMANDS: 4, CLOCK: 3}, asked=1)
+    merge.set_ends({COMMANDS: 4, CLOCK: 3}, asked=1)
     assert drained(merge) == [(CLOCK, 2), (COMMANDS, 0), (COMMANDS, 1), (COMMANDS, 2), (COMMANDS, 3)]
     assert (merge.as_of, merge.lag_records) == (20, 0)
 
@@ -318,7 +318,7 @@ def test_a_time_out_of_range_is_applied_at_once_and_moves_nothing(time: int) -> 
 def test_a_time_out_of_range_is_neither_late_nor_the_newest() -> None:
     merge = Merge(TOPICS, stall_timeout_s=STALL_TIMEOUT_S)
     merge.feed(CLOCK, records([50]), 0, 1, asked=0)
-    merge.know_ends({}, asked=1)
+    merge.set_ends({}, asked=1)
     assert drained(merge) == [(CLOCK, 0)]
     merge.feed(ACCOUNTS, records([-5, 2**60]), 0, 2, asked=1)
     assert merge.newest is None
@@ -336,7 +336,7 @@ def test_a_topic_that_can_t_be_read_is_waited_for_without_end() -> None:
     assert drained(merge, 1_000_000.0) == []
     merge.feed(ACCOUNTS, records([7], 1), 1, 2, asked=1)
     merge.block(ACCOUNTS, None)
-    merge.know_ends({}, asked=2)
+    merge.set_ends({}, asked=2)
     assert drained(merge, 1_000_000.0) == [(ACCOUNTS, 1), (COMMANDS, 0)]
 
 

@@ -32,7 +32,7 @@ class FakeMerge:
         self.wait: Wait | None = None
         self.known: list[tuple[dict[str, int], int]] = []
 
-    def know_ends(self, ends: dict[str, int], asked: int) -> None:
+    def set_ends(self, ends: dict[str, int], asked: int) -> None:
         self.known.append((ends, asked))
         self.wait = None
 
@@ -156,7 +156,7 @@ async def test_a_light_shard_commits_between_the_ticks_of_heavy_ones(world: Sche
     await settle()
     world.work.set()
     await asyncio.sleep(0)
-    commits.hurry(0)
+    commits.commit_soon(0)
     for _ in range(10):
         await settle()
     committed = world.events.index("committed 0")
@@ -240,7 +240,7 @@ async def test_a_cluster_that_does_not_answer_is_asked_again(
     world.kafka.failing["end_offsets"] = KafkaConnectionError()
     world.ends.request()
     await world.clock.advance(0.1)
-    assert "asking again" in caplog.text
+    assert "retrying" in caplog.text
     world.kafka.failing.clear()
     await world.clock.advance(0.2)
     assert world.kafka.calls == ["end_offsets", "end_offsets"]

@@ -407,7 +407,7 @@ def test_only_a_working_shard_applies() -> None:
     shard.start({})
     assert (shard.phase, shard.ready, shard.lag_records) == (Phase.WORKING, True, 0)
     shard.merge.feed(HEARTBEATS.name, [LogRecord(HEARTBEATS.name, 0, 0, T0, None, b"{")], 0, 1, asked=0)
-    shard.merge.know_ends({}, asked=1)
+    shard.merge.set_ends({}, asked=1)
     shard.suspend()
     assert (shard.phase, shard.ready, shard.lag_records) == (Phase.SUSPENDED, True, 1)
     assert shard.advance(0.0, 10) == 0
@@ -445,18 +445,18 @@ def test_of_a_row_the_last_that_was_restored_counts_and_a_removed_one_is_none() 
 
 
 def test_rows_are_unpacked_a_few_at_a_time_and_may_go_on_coming_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.engine.shard.ROWS_AT_A_STRETCH", 2)
+    monkeypatch.setattr("streams.engine.shard.ROWS_PER_STEP", 2)
     shard = new_shard()
     for number in range(5):
         shard.restore(Org.TABLE, *org_row(f"org{number}"))
-    overtaken = shard.unpack()
+    overtaken = shard.decode_rows()
     next(overtaken)
     assert list(shard.store.orgs) == ["org0", "org1"]
     # The partition is assigned anew: more is read, and all of it is unpacked once more, twice at a time.
     shard.restore(Org.TABLE, *org_row("org0", suspended=True))
     shard.restore(CommandMemory.TABLE, b"org4/c", encode_row(CommandMemory("org4", "c", T0, "words")))
     shard.restore(CommandMemory.TABLE, b"org4/c", None)
-    for _ in zip(shard.unpack(), overtaken, strict=False):
+    for _ in zip(shard.decode_rows(), overtaken, strict=False):
         pass
     shard.start({})
     assert sorted(shard.store.orgs) == [f"org{number}" for number in range(5)]
