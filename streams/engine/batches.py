@@ -10,6 +10,7 @@ The format: https://kafka.apache.org/documentation/#recordbatch
 import struct
 from collections import deque
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import Any, Final, Literal
 
 from aiokafka import ConsumerRecord, TopicPartition
@@ -33,6 +34,7 @@ _RECORD_BYTES: Final = 100
 _KEPT_BYTES: Final = MAX_VALUE_BYTES + 1
 """So much is kept of the key and the value of a large record: one byte more than a dead letter shows."""
 
+_headers_of: Final = attrgetter("headers")
 _INT32: Final = struct.Struct(">i")
 _INT16: Final = struct.Struct(">h")
 _LENGTH_AT: Final = 8
@@ -54,7 +56,7 @@ class FetchedRecords:
 
     `position`: the offset of the next record. `is_done`: nothing is left. `damage`: what is at `position`, where that
     can't be read. `starts_batch`: a batch begins at the first `position`. `contiguous`: the topic is not compacted, so
-    no offset may be missing.
+    no offset may be missing. `bare`: records don't say their topic and partition, which takes less time.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class FetchedRecords:
         *,
         starts_batch: bool = False,
         contiguous: bool = False,
+        bare: bool = False,
     ) -> None:
         self.position = position
         self.is_done = False
@@ -75,26 +78,37 @@ class FetchedRecords:
         self._aborted = deque(sorted(aborted or (), key=lambda transaction: transaction[1]))
         self._aborting: set[int] = set()
         self._contiguous = contiguous
+        self._bare = bare
         self._end = position if starts_batch else 0
-        self._records = self._read()
+        self._chunk: list[Any] = []
+        self._chunks = self._read()
 
     def take(self, max_records: int | None = None) -> list[Any]:
-        """Return the next records, each a `ConsumerRecord` or an `Unreadable`; none does not mean that none is left."""
+        """Return the next records; none does not mean that none is left.
+
+        Each has the attributes of `merge.Record`. One that can't be read, or is too large, is an `Unreadable`.
+        """
         taken: list[Any] = []
         size_bytes = idle_pieces = 0
-        for record in self._records:
-            if record is None:
-                idle_pieces += 1
-            else:
-                taken.append(record)
-                size_bytes += len(record.key or b"") + len(record.value or b"") + _RECORD_BYTES
-            if len(taken) == max_records or size_bytes >= MAX_TAKE_BYTES or idle_pieces == MAX_IDLE_PIECES:
-                return taken
-        self.is_done = True
+        while len(taken) != max_records and size_bytes < MAX_TAKE_BYTES and idle_pieces < MAX_IDLE_PIECES:
+            try:
+                chunk = self._chunk or next(self._chunks)
+            except StopIteration:
+                self.is_done = True
+                break
+            idle_pieces += not chunk
+            count, chunk_bytes = _fitting(chunk, MAX_TAKE_BYTES - size_bytes)
+            if max_records is not None:
+                count = min(count, max_records - len(taken))
+            taken += chunk[:count]
+            size_bytes += chunk_bytes
+            self._chunk = chunk[count:]
+            if count:
+                self.position = taken[-1].offset + 1
         return taken
 
-    def _read(self) -> Iterator[Any]:
-        """Yield records, and None after a piece in which none ends."""
+    def _read(self) -> Iterator[list[Any]]:
+        """Yield records in lists, an empty one after a piece in which none ends."""
         try:
             for content in self._batches():
                 yield from self._read_batch(content)
@@ -119,7 +133,7 @@ class FetchedRecords:
         if at == 0 and content:
             raise _DamagedError(f"the batch there claims to have more than the {len(content)} bytes that are stored")
 
-    def _read_batch(self, content: bytes) -> Iterator[Any]:
+    def _read_batch(self, content: bytes) -> Iterator[list[Any]]:
         batch = DefaultRecordBatch(content)
         if not batch.validate_crc():
             raise _DamagedError(f"the checksum of the batch with {_offsets(batch)} is wrong")
@@ -128,12 +142,8 @@ class FetchedRecords:
             raise _DamagedError(f"the log has a batch with {_offsets(batch)} there")
         if not self._is_left_out(batch):
             read = self._read_plain if batch.compression_type == 0 else self._read_compressed
-            for record in read(content, batch, batch.base_offset):
-                if record is None:
-                    yield None
-                elif record.offset >= self.position:
-                    self.position = record.offset + 1
-                    yield record
+            for records in read(content, batch, batch.base_offset):
+                yield _from(records, self.position)
         self.position = self._end = batch.next_offset
 
     def _is_left_out(self, batch: Any) -> bool:
@@ -146,40 +156,43 @@ class FetchedRecords:
             return True
         return batch.is_transactional and batch.producer_id in self._aborting
 
-    def _read_plain(self, content: bytes, batch: Any, due: int) -> Iterator[Any]:
+    def _read_plain(self, content: bytes, batch: Any, due: int) -> Iterator[list[Any]]:
         """Read a batch that is not compressed. `due`: the offset of its first record, unless that says another one."""
         try:
             records = list(batch)
         except Exception:  # noqa: BLE001 - it does not say which record, and whether its value can be read
-            yield from self._read_each(content, batch, due)
+            yield list(self._read_each(content, batch, due))
             return
-        topic, partition = self._partition
-        for record in records:
-            key, value, headers = record.key, record.value, record.headers
-            yield ConsumerRecord(
-                *(topic, partition, record.offset, record.timestamp, record.timestamp_type, key, value, None),
-                *(-1 if key is None else len(key), -1 if value is None else len(value)),
-                kept(headers) if headers else (),
-            )
+        if self._bare and not any(map(_headers_of, records)):
+            yield records
+        else:
+            yield [self._consumer_record(record) for record in records]
 
-    def _read_compressed(self, content: bytes, batch: Any, due: int) -> Iterator[Any]:
+    def _consumer_record(self, record: Any) -> ConsumerRecord:
+        key, value, headers = record.key, record.value, record.headers
+        return ConsumerRecord(
+            *(*self._partition, record.offset, record.timestamp, record.timestamp_type, key, value, None),
+            *(-1 if key is None else len(key), -1 if value is None else len(value), kept(headers) if headers else ()),
+        )
+
+    def _read_compressed(self, content: bytes, batch: Any, due: int) -> Iterator[list[Any]]:
         codec = batch.compression_type
         if codec not in CODECS:
             raise _DamagedError(f"the batch there is compressed with codec {codec}, which is not known")
         for part in split(content[_HEADER_BYTES:], codec, _count(content)):
             if part is None:
-                yield None
+                yield []
             elif isinstance(part, Part):
                 plain = _plain(content, part)
-                for record in self._read_plain(plain, DefaultRecordBatch(plain), due):
-                    due = record.offset + 1
-                    yield record
+                for records in self._read_plain(plain, DefaultRecordBatch(plain), due):
+                    due = records[-1].offset + 1
+                    yield records
             elif isinstance(part, LargeRecord):
                 record = self._read_one(part.start, part.size_bytes, batch, due)
                 due = record.offset + 1
-                yield record
+                yield [record]
             else:
-                yield self._rest(part.error, batch, due)
+                yield [self._rest(part.error, batch, due)]
 
     def _read_each(self, content: bytes, batch: Any, due: int) -> Iterator[Any]:
         """Read the records of a batch each on its own, as far as that is possible."""
@@ -235,6 +248,32 @@ class FetchedRecords:
         words = f"the records with offsets {due} to {batch.next_offset - 1} can't be read: {error}"
         topic, partition = self._partition
         return Unreadable(topic, partition, due, batch.max_timestamp, None, None, "undecodable", words)
+
+
+def _fitting(records: list[Any], room_bytes: int) -> tuple[int, int]:
+    """Return how many of `records` to take for `room_bytes`, the last of which may exceed them, and their size."""
+    sizes = [len(record.value or b"") + len(record.key or b"") + _RECORD_BYTES for record in records]
+    size_bytes = sum(sizes)
+    if size_bytes <= room_bytes:
+        return len(records), size_bytes
+    size_bytes = count = 0
+    while size_bytes < room_bytes:
+        size_bytes += sizes[count]
+        count += 1
+    return count, size_bytes
+
+
+def _from(records: list[Any], position: int) -> list[Any]:
+    """Return the records from `position` on, in the order of their offsets."""
+    offsets = [record.offset for record in records]
+    if not offsets or (offsets[0] >= position and offsets == [*range(offsets[0], offsets[0] + len(offsets))]):
+        return records
+    rising = []
+    for record in records:
+        if record.offset >= position:
+            rising.append(record)
+            position = record.offset + 1
+    return rising
 
 
 def _offsets(batch: Any) -> str:

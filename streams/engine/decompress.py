@@ -12,6 +12,9 @@ from lz4.frame import LZ4FrameDecompressor
 PIECE_BYTES: Final = 256 * 1024
 """So much is decompressed at a time. Of snappy, it is a block, which a producer may make as large as the batch."""
 
+SMALL_BATCH_BYTES: Final = 1024 * 1024
+"""A batch of up to this is decompressed at once."""
+
 MAX_RECORD_BYTES: Final = 1024 * 1024
 """A record of more bytes than this is not kept as a whole."""
 
@@ -73,32 +76,63 @@ def split(payload: bytes, codec: int, count: int) -> Iterator[Part | LargeRecord
     `codec` is one of `CODECS`.
     """
     pieces = CODECS[codec](payload)
-    buffer = bytearray()
-    skip = 0
+    buffer, failure = _beginning(pieces)
+    if failure is None and len(buffer) <= SMALL_BATCH_BYTES:
+        # Nearly every batch: it need not be searched for where records end.
+        yield Part(bytes(buffer), count)
+        return
     try:
-        while count:
-            piece = next(pieces, None)
-            if piece is None:
-                raise CutOffError("the batch ends early")
+        yield from _split(buffer, _rest(pieces, failure), count)
+    except _ERRORS as error:
+        yield Rest(str(error) or repr(error))
+
+
+def _split(buffer: bytearray, rest: Iterator[bytes], count: int) -> Iterator[Part | LargeRecord | None]:
+    """Split the `count` records that `buffer` and then `rest` have, as `split` does. Raises what `rest` does."""
+    skip = 0
+    while True:
+        end, found = _whole_records(buffer, count)
+        if found:
+            yield Part(bytes(buffer[:end]), found)
+            del buffer[:end]
+            count -= found
+        large = _large_record(buffer) if count else None
+        if large is not None:
+            at, size_bytes = large
+            yield LargeRecord(bytes(buffer[at : at + PIECE_BYTES]), size_bytes)
+            count -= 1
+            skip = max(0, at + size_bytes - len(buffer))
+            del buffer[: at + size_bytes]
+        elif not found:
+            yield None
+        if not count:
+            return
+        if large is None or not buffer:
+            piece = next(rest)
             skipped = min(skip, len(piece))
             skip -= skipped
             buffer += memoryview(piece)[skipped:]
-            end, found = _whole_records(buffer, count)
-            if found:
-                yield Part(bytes(buffer[:end]), found)
-                del buffer[:end]
-                count -= found
-            large = _large_record(buffer) if count else None
-            if large is not None:
-                at, size_bytes = large
-                yield LargeRecord(bytes(buffer[at : at + PIECE_BYTES]), size_bytes)
-                count -= 1
-                skip = at + size_bytes - len(buffer)
-                buffer.clear()
-            elif not found:
-                yield None
+
+
+def _rest(pieces: Iterator[bytes], failure: Exception | None) -> Iterator[bytes]:
+    """Yield the pieces that are left; raises `failure`, or `CutOffError` after the last one."""
+    if failure is not None:
+        raise failure
+    yield from pieces
+    raise CutOffError("the batch ends early")
+
+
+def _beginning(pieces: Iterator[bytes]) -> tuple[bytearray, Exception | None]:
+    """Decompress up to the end, or until there are more than `SMALL_BATCH_BYTES`; returns what failed, too."""
+    buffer = bytearray()
+    try:
+        for piece in pieces:
+            buffer += piece
+            if len(buffer) > SMALL_BATCH_BYTES:
+                break
     except _ERRORS as error:
-        yield Rest(str(error) or repr(error))
+        return buffer, error
+    return buffer, None
 
 
 def varint(content: Any, at: int) -> tuple[int, int]:
@@ -129,7 +163,7 @@ def _whole_records(buffer: bytearray, most: int) -> tuple[int, int]:
             break
         if length < 0 and not found:
             raise ValueError(f"a record claims to have {length} bytes")
-        if length < 0 or start + length > size:
+        if length < 0 or length > MAX_RECORD_BYTES or start + length > size:
             break
         at = start + length
         found += 1

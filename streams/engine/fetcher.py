@@ -92,12 +92,14 @@ class _Damaged:
 class BoundedFetcher(Fetcher):
     """Fetches within bounds.
 
-    `is_contiguous` says of a topic that no offset may be missing. `changes`: what was found since the last time that
-    they were taken out: damage, or None for a partition that can be read again.
+    `is_contiguous` says of a topic that no offset may be missing; `bare_records` as `bare` in `FetchedRecords`.
+    `changes`: what was found since the last time that they were taken out: damage, or None for a partition that can be
+    read again.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self.is_contiguous: Callable[[str], bool] = lambda _: False
+        self.bare_records = False
         self.changes: dict[TopicPartition, Damage | None] = {}
         self._damaged: set[TopicPartition] = set()
         self._silent_since_s: dict[TopicPartition, float] = {}
@@ -256,6 +258,7 @@ class BoundedFetcher(Fetcher):
             state.position,
             starts_batch=self._ends.get(tp) == state.position,
             contiguous=self.is_contiguous(tp.topic),
+            bare=self.bare_records,
             assignment=assignment,
             backoff_s=self._prefetch_backoff,
         )

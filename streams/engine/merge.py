@@ -92,8 +92,9 @@ class Batch:
         self.records = records
         self.times = [record.timestamp for record in records]
         self.has_time = has_time
-        self.is_rising = all(a <= b for a, b in zip(self.times, self.times[1:], strict=False))
-        self.size_bytes = sum(len(record.value or b"") + len(record.key or b"") for record in records)
+        self.is_rising = self.times == sorted(self.times)
+        keys, values = [record.key or b"" for record in records], [record.value or b"" for record in records]
+        self.size_bytes = sum(map(len, keys)) + sum(map(len, values))
         self.asked = asked
         self.at = 0
         self.items: list[Any] | None = None
@@ -107,9 +108,11 @@ class Batch:
 
 def _batches(records: Sequence[Record], asked: int) -> Iterator[Batch]:
     """Split records into batches whose timestamps are all in range, or all out of range."""
-    if all(is_time(record.timestamp) for record in records):
-        if records:
-            yield Batch(records, asked)
+    if not records:
+        return
+    times = [record.timestamp for record in records]
+    if is_time(min(times)) and is_time(max(times)):
+        yield Batch(records, asked)
         return
     for has_time, group in groupby(records, key=lambda record: is_time(record.timestamp)):
         yield Batch(list(group), asked, has_time=has_time)

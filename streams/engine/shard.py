@@ -3,7 +3,7 @@
 import logging
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
@@ -33,7 +33,8 @@ from streams.rules.rows import row_key
 from streams.rules.store import NEVER, RowStore
 from streams.rules.tick import is_void
 from topics.catalogue import CLOCK, DEAD_LETTERS, HEARTBEATS, INBOUND, PRICES, TOPICS, USAGE
-from topics.codec import Rejected, decode_batch, encode
+from topics.codec import Rejected, decode, decode_batch, encode
+from topics.glance import glance
 from topics.partitioner import partition_of
 
 __all__ = ["INPUTS", "Commit", "Outgoing", "Phase", "Shard", "ShardError"]
@@ -340,12 +341,18 @@ class Shard:
         return self.position.count("dead") + self.position.count("rerouted")
 
     def _decode(self, topic: str, batch: Batch) -> None:
-        batch.items = decode_batch(TOPICS[topic], [record.value for record in batch.records])
+        values = [record.value for record in batch.records]
+        orgs = self.store.orgs
+        if topic == HEARTBEATS.name and batch.has_time and Unreadable not in set(map(type, batch.records)):
+            found = glance(values)
+            if found is not None and {item.org_id for item in found} <= orgs.keys():
+                batch.items, batch.plain = found, True
+                return
+        batch.items = decode_batch(TOPICS[topic], values)
         for at, record in enumerate(batch.records):
             if isinstance(record, Unreadable):
                 batch.items[at] = Rejected(reason=record.reason, error=record.error)
         if topic == HEARTBEATS.name:
-            orgs = self.store.orgs
             batch.plain = batch.has_time and all(
                 type(item) is Heartbeat
                 and (item.org_id in orgs or partition_of(item.org_id, self.partitions) == self.partition)
@@ -353,19 +360,20 @@ class Shard:
             )
 
     def _apply_heartbeats(self, batch: Batch, start: int, end: int) -> None:
-        topic = HEARTBEATS.name
-        records = batch.records[start:end]
-        origins = [Origin(topic, record.offset, record.timestamp) for record in records]
-        heartbeats: Sequence[Heartbeat] = (batch.items or [])[start:end]
+        topic, items = HEARTBEATS.name, batch.items or []
+        heartbeats = items[start:end]
         try:
-            dead = self.accountant.heartbeats(heartbeats, origins, self._decision)
+            unknown = self.accountant.heartbeats(heartbeats, batch.times[start:end], self._decision)
         except Exception as error:
-            msg = f"{topic} partition {self.partition}, offsets {records[0].offset} to {records[-1].offset}: {error!r}"
+            first, last = batch.records[start].offset, batch.records[end - 1].offset
+            msg = f"{topic} partition {self.partition}, offsets {first} to {last}: {error!r}"
             raise ShardError(msg) from error
-        for at, (reason, error_text) in dead:
-            self._send_dead_letter(topic, records[at], reason, error_text)
+        for at in unknown:
+            # The model says whether the ids are well formed.
+            items[start + at] = decode(HEARTBEATS, batch.records[start + at].value)
+            self._apply_one(topic, batch, start + at)
         if self._check is not None:
-            self._check.after_record({event.org_id for event in heartbeats})
+            self._check.after_record({heartbeat.org_id for heartbeat in heartbeats})
 
     def _apply_one(self, topic: str, batch: Batch, at: int) -> None:
         record, item = batch.records[at], (batch.items or [])[at]

@@ -53,7 +53,7 @@ class _Thread(driver.AIOKafkaConsumerThread):
         subscription = consumer._subscription  # noqa: SLF001 - it has the positions, too
         fetcher = consumer._fetcher  # noqa: SLF001 - it is ours
         assert isinstance(fetcher, BoundedFetcher)
-        fetcher.is_contiguous = self.consumer.is_contiguous
+        fetcher.is_contiguous, fetcher.bare_records = self.consumer.is_contiguous, True
         ends_s = time.monotonic() + (timeout or 0)
         while True:
             while subscription.reassignment_in_progress:

@@ -4,13 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pkgutil import resolve_name
 from typing import Any, Final
 
-from schemas.heartbeats import Heartbeat
 from streams.billing.prices import Prices
 from streams.billing.windows import Origin
 from streams.rules.commands import refuse_command
 from streams.rules.context import Switches, Turn
 from streams.rules.decision import Dead, Decision
-from streams.rules.heartbeats import apply_heartbeats
+from streams.rules.heartbeats import HeartbeatIds, apply_heartbeats
 from streams.rules.memory import is_duplicate, remember_event
 from streams.rules.store import RowStore
 from streams.rules.tick import apply_tick
@@ -38,8 +37,8 @@ class Accountant:
             apply_tick(self.store, self.prices, self.switches, event, origin, decision)
             return None
         if spec is HEARTBEATS:
-            dead = self.heartbeats([event], [origin], decision)
-            return dead[0][1] if dead else None
+            is_unknown = self.heartbeats([event], [origin.timestamp], decision)
+            return unknown("replica", event) if is_unknown else None
         if spec.entity is not None and event.org_id not in self.store.orgs:
             return unknown(spec.entity, event)
         turn = self._turn(event.org_id, origin, decision)
@@ -57,11 +56,9 @@ class Accountant:
         HANDLERS[spec.name](turn, event, *entity)
         return None
 
-    def heartbeats(
-        self, heartbeats: Sequence[Heartbeat], origins: Sequence[Origin], decision: Decision
-    ) -> list[tuple[int, Dead]]:
-        """Apply a run of heartbeats; returns the index and the dead letter of each that becomes one."""
-        return apply_heartbeats(self.store, heartbeats, origins, decision)
+    def heartbeats(self, heartbeats: Sequence[HeartbeatIds], times: Sequence[int], decision: Decision) -> Sequence[int]:
+        """Apply a run of heartbeats; returns the index of each whose org has no such replica."""
+        return apply_heartbeats(self.store, heartbeats, times, decision)
 
     def refuse(
         self, command_id: str, org_id: str, target: str | None, error: str, origin: Origin, decision: Decision
