@@ -23,10 +23,10 @@ from schemas.results import CommandResult
 from schemas.usage import Usage
 
 Timestamps = Literal["broker", "producer"]
-"""`OBOL_TIMESTAMPS`: who says when an inbound record happened."""
+"""`OBOL_TIMESTAMPS`: whether the broker or the producer sets the timestamp of an inbound record."""
 
 EntityKind = Literal["deployment", "replica", "instance"]
-"""What a record can be about, besides its org."""
+"""The kinds of entities that a record can be about."""
 
 TimestampType = Literal["LogAppendTime", "CreateTime"]
 """Kafka's `message.timestamp.type`."""
@@ -37,21 +37,20 @@ _DAY_MS: Final = 24 * _HOUR_MS
 _FOR_EVER_MS: Final = -1
 
 _MAX_MESSAGE_BYTES: Final = 1_048_588
-"""Kafka's own default, said outright: a value over 64 KiB must arrive to be judged `too_large`."""
+"""Kafka's default, set explicitly: a value over 64 KiB must be stored to become a dead letter `too_large`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSpec:
-    """A topic: which way it flows, what its records are, and how it is kept.
+    """A topic: its direction, its records and its retention.
 
-    `schema` is a model or a union of models. `one_partition` topics ignore `OBOL_PARTITIONS`. All are kept by deletion,
-    none is compacted.
+    `schema` is a model or a union of models. `one_partition` topics ignore `OBOL_PARTITIONS`. None is compacted.
 
     Inbound topics only: `rank` orders records of one timestamp (contract, "In"). `handler` is the function of
-    `streams.rules` that applies a record, as `<module>:<function>`; None where it is read apart, as prices are.
-    `entity`: what a record is about; its field `<entity>_id` must name one that its org has, else the record is a dead
-    letter, `unknown_<entity>`. `once`: the models whose `event_id` counts once in 24 h (C4). `max_ahead_ms`: how far a
-    record's timestamp may be ahead of the broker's clock.
+    `streams.rules` that applies a record, as `<module>:<function>`; None for prices, which are read separately.
+    `entity`: what a record is about; its field `<entity>_id` must name one of its org, else the record becomes a
+    dead letter, `unknown_<entity>`. `once`: the models whose `event_id` is applied once in 24 h (C4).
+    `max_ahead_ms`: how far a record's timestamp may be ahead of the broker's clock.
     """
 
     name: str
@@ -68,18 +67,18 @@ class TopicSpec:
     one_partition: bool = False
 
     def partitions(self, partitions: int) -> int:
-        """How many partitions it has where `OBOL_PARTITIONS` is `partitions`."""
+        """Return its number of partitions if `OBOL_PARTITIONS` is `partitions`."""
         return 1 if self.one_partition else partitions
 
     def timestamp_type(self, timestamps: Timestamps) -> TimestampType:
-        """Inbound topics follow `OBOL_TIMESTAMPS`; an outbound record has the time of its cause, so its producer's."""
+        """Return the topic's timestamp type. An outbound record has the time of its cause, set by its producer."""
         return "LogAppendTime" if self.direction == "in" and timestamps == "broker" else "CreateTime"
 
     def config(self, timestamps: Timestamps, replication: int) -> dict[str, str]:
-        """Kafka's topic settings.
+        """Return Kafka's configuration of the topic.
 
-        With producers' timestamps nothing expires: retention counts from a record's timestamp, and a replay's may be
-        long past.
+        With producers' timestamps nothing expires: retention counts from a record's timestamp, which may be long past
+        in a replay.
         """
         retention_ms = self.retention_ms if timestamps == "broker" else _FOR_EVER_MS
         config = {
@@ -97,7 +96,7 @@ class TopicSpec:
 
 
 def min_in_sync(replication: int) -> int:
-    """How many copies must be stored before a write counts: one may be away."""
+    """Return `min.insync.replicas`: one replica may be unavailable."""
     return max(1, replication - 1)
 
 
@@ -107,7 +106,7 @@ PRICES: Final = TopicSpec(
     name="croesus.prices",
     direction="in",
     rank=0,
-    summary="What an hour of a profile costs from the record's timestamp on; an empty value removes the price.",
+    summary="The price of a profile per hour, from the record's timestamp on; an empty value removes the price.",
     key="the profile",
     schema=Price,
     retention_ms=_FOR_EVER_MS,
@@ -117,7 +116,7 @@ ACCOUNTS: Final = TopicSpec(
     name="croesus.accounts",
     direction="in",
     rank=1,
-    summary="Balances and suspensions, as Croesus has them.",
+    summary="Balances and suspensions of orgs.",
     key=_BY_ORG,
     schema=Account,
     handler="accounts:apply_account",
@@ -127,7 +126,7 @@ COMMANDS: Final = TopicSpec(
     name="user.commands",
     direction="in",
     rank=2,
-    summary="What users ask for; each gets one result.",
+    summary="Users' commands; each gets one result.",
     key=_BY_ORG,
     schema=Command,
     handler="commands:apply_command",
@@ -145,7 +144,7 @@ REQUESTS: Final = TopicSpec(
     name="inference.requests",
     direction="in",
     rank=4,
-    summary="Calls to deployments: they keep them from idling and wake paused ones.",
+    summary="Inference requests to deployments: they restart the idle timeout and resume paused deployments.",
     key=_BY_ORG,
     schema=InferenceRequest,
     handler="deployments:apply_request",
@@ -155,7 +154,7 @@ PROGRESS: Final = TopicSpec(
     name="execlet.progress",
     direction="in",
     rank=5,
-    summary="Callbacks on a replica's start and end.",
+    summary="Callbacks about the start and the end of replicas.",
     key=_BY_ORG,
     schema=Progress,
     handler="progress:apply_progress",
@@ -166,7 +165,7 @@ REPORTS: Final = TopicSpec(
     name="host.reports",
     direction="in",
     rank=6,
-    summary="What hosts tell of instances' workloads.",
+    summary="Hosts' reports about the workloads of instances.",
     key=_BY_ORG,
     schema=Report,
     handler="reports:apply_report",
@@ -177,7 +176,7 @@ HEARTBEATS: Final = TopicSpec(
     name="execlet.heartbeats",
     direction="in",
     rank=7,
-    summary="Signs of life of replicas.",
+    summary="Heartbeats of replicas.",
     key=_BY_ORG,
     schema=Heartbeat,
     handler="heartbeats:apply_heartbeats",
@@ -197,7 +196,7 @@ CLOCK: Final = TopicSpec(
 USAGE: Final = TopicSpec(
     name="croesus.usage",
     direction="out",
-    summary="What Croesus bills: pieces of windows, a clock minute at most.",
+    summary="Usage events: pieces of windows, at most a clock minute each.",
     key=_BY_ORG,
     schema=Usage,
     retention_ms=30 * _DAY_MS,
@@ -205,7 +204,7 @@ USAGE: Final = TopicSpec(
 CREDITS: Final = TopicSpec(
     name="croesus.credits",
     direction="out",
-    summary="What is paid back of usage that was billed.",
+    summary="Credits: what is taken back of usage events.",
     key=_BY_ORG,
     schema=Credit,
     retention_ms=30 * _DAY_MS,
@@ -213,7 +212,7 @@ CREDITS: Final = TopicSpec(
 NOTICES: Final = TopicSpec(
     name="org.notices",
     direction="out",
-    summary="Notices for customers about a balance that runs out.",
+    summary="Notices for customers about a low or empty balance.",
     key=_BY_ORG,
     schema=Notice,
     retention_ms=30 * _DAY_MS,
@@ -229,21 +228,21 @@ CHANGES: Final = TopicSpec(
 RESULTS: Final = TopicSpec(
     name="command.results",
     direction="out",
-    summary="The answer to each command.",
+    summary="The result of each command.",
     key=_BY_ORG,
     schema=CommandResult,
 )
 EXECLET_ORDERS: Final = TopicSpec(
     name="execlet.orders",
     direction="out",
-    summary="Jobs to submit and to abort.",
+    summary="Orders to execlets: submit or abort a job.",
     key=_BY_ORG,
     schema=ExecletOrder,
 )
 HOST_ORDERS: Final = TopicSpec(
     name="host.orders",
     direction="out",
-    summary="What hosts are to do with instances.",
+    summary="Orders to hosts about instances.",
     key=_BY_ORG,
     schema=HostOrder,
 )
@@ -267,12 +266,12 @@ TOPICS: Final[Mapping[str, TopicSpec]] = MappingProxyType({spec.name: spec for s
 
 
 def with_namespace(name: str, namespace: str | None) -> str:
-    """Give a topic's full name, `<OBOL_NAMESPACE>.<name>`, or `name` itself without a namespace."""
+    """Return a topic's full name, `<OBOL_NAMESPACE>.<name>`, or `name` itself without a namespace."""
     return f"{namespace}.{name}" if namespace else name
 
 
 def without_namespace(full_name: str, namespace: str | None) -> str:
-    """Give the name in this catalogue of a topic's full name. Raises `ValueError` where the namespace is another."""
+    """Return the catalogue's name of a topic, given by its full name. Raises `ValueError` for another namespace."""
     if not namespace:
         return full_name
     prefix = f"{namespace}."

@@ -1,8 +1,8 @@
-"""Bytes to models and back, whole batches at a time.
+"""Decodes bytes to models, a batch at a time, and encodes models.
 
-Each record is parsed on its own, so no record can reach into its neighbours. What the parser lets through, the contract
-doesn't: NaN and Infinity, and deep nesting. One cheap look at all bytes of a batch tells whether it could hold any;
-only then each record is looked at closely.
+Each record is parsed on its own, so that no record can affect another. The parser accepts NaN, Infinity and deep
+nesting, which the contract forbids. One cheap check of a batch's bytes finds out whether it could have any; only then
+each record is checked.
 """
 
 import re
@@ -36,7 +36,7 @@ _PARSE: Final[dict[str, Callable[[bytes], Any]]] = {
 
 
 def _targets(models: Iterable[type[Wire]]) -> dict[str, tuple[str, TypeAdapter[str]]]:
-    """Return, for each command's `type`, the field that names what it is about, and how that is validated."""
+    """Return, for each command's `type`, the field with the id that it is about, and the adapter that validates it."""
     found: dict[str, tuple[str, TypeAdapter[str]]] = {}
     for model in models:
         name = target_field(model)
@@ -51,10 +51,10 @@ _PROFILE: Final = TypeAdapter[str](Text512)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejected:
-    """A record that is no good: why, in a word and in a sentence.
+    """An invalid record, with the reason of its dead letter and the error as a sentence.
 
-    `org_id` is set where the record has a good one (it may stand in a wrong partition), `command_id` where a command
-    has both good (it gets a result, `INVALID`, instead of a dead letter), `target` where that command names a good id.
+    `org_id` is set if it is valid (the record may be misplaced), `command_id` if both ids of a command are valid (it
+    gets a result, `INVALID`, instead of a dead letter), `target` if that command names a valid id.
     """
 
     reason: Literal["too_large", "undecodable", "invalid"]
@@ -78,7 +78,7 @@ def decode_batch(spec: TopicSpec, values: Sequence[bytes | None]) -> list[Any]:
 def decode(spec: TopicSpec, value: bytes | None) -> Any:
     """Decode one value as `decode_batch` does.
 
-    Raises nothing. A number of more than 4,300 digits counts as no JSON.
+    Raises nothing. A number of more than 4,300 digits is not accepted as JSON.
     """
     if not value:
         return Rejected(reason="undecodable", error="the value is empty, not a UTF-8 JSON object")
@@ -102,12 +102,12 @@ def decode_prices(records: Iterable[tuple[bytes | None, bytes | None]], currency
 
 
 def encode(model: Wire) -> bytes:
-    """Write a model: compact UTF-8 JSON, fields in the model's order, absent ones left out."""
+    """Return a model as compact UTF-8 JSON: fields in the model's order, absent ones left out."""
     return to_json(model, exclude_none=True, by_alias=True)
 
 
 def _is_plain(values: Sequence[bytes | None]) -> bool:
-    """Whether, if all of `values` parse as objects, none can be too large, nested too deep, or hold NaN or Infinity.
+    """Return whether none of `values` can be too large, nested too deep, or have NaN or Infinity, if all are objects.
 
     Each object opens at least one bracket, so with fewer than `MAX_DEPTH` over one each, none can open too many.
     """
@@ -126,7 +126,7 @@ def _is_suspect(value: bytes) -> bool:
 
 
 def _flaw(value: bytes) -> str | None:
-    """Tell what makes a suspect undecodable, judged exactly; None when it only looked so."""
+    """Return why a suspect value is undecodable; None if it is not."""
     try:
         from_json(value, allow_inf_nan=False)
     except ValueError as error:
@@ -148,18 +148,18 @@ def _rejected(spec: TopicSpec, value: bytes, error: ValidationError) -> Rejected
         return Rejected(reason="undecodable", error=_short(f"no UTF-8 JSON object: {no_json}"))
     if not isinstance(content, dict):
         return Rejected(reason="undecodable", error="JSON, but no object")
-    told = _short("; ".join(map(_told, error.errors(include_url=False, include_input=False))))
+    message = _short("; ".join(map(_describe, error.errors(include_url=False, include_input=False))))
     org_id = command_id = target = None
     if (org := _or_none(OrgHead, content)) is not None:
         org_id = org.org_id
         if spec.name in _TARGETS and (command := _or_none(CommandHead, content)) is not None:
             command_id = command.command_id
             target = _target(spec, content)
-    return Rejected(reason="invalid", error=told, org_id=org_id, command_id=command_id, target=target)
+    return Rejected(reason="invalid", error=message, org_id=org_id, command_id=command_id, target=target)
 
 
-def _told(error: ErrorDetails) -> str:
-    """One error in words, the field first; which of a union's models was tried goes without saying."""
+def _describe(error: ErrorDetails) -> str:
+    """Return an error as a sentence, the field first, without the name of the union's model that was tried."""
     context = error.get("ctx", {})
     if error["type"] == "union_tag_invalid":
         return f"{context['discriminator']}: {context['tag']!r} is none of {context['expected_tags']}".replace("'", "")

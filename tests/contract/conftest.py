@@ -1,4 +1,4 @@
-"""One worker, and a client that speaks only the wire contract."""
+"""One worker, and a client that uses only the wire contract."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PARTITIONS = 4
 
 @pytest.fixture(scope="package")
 def obol(kafka_bootstrap: str) -> Iterator[Outside]:
-    """A worker on an empty namespace, whose clock and timestamps are the test's."""
+    """Run a worker in a new namespace. The test writes its ticks and sets all timestamps."""
     with (
         fresh_namespace(kafka_bootstrap, "contract") as namespace,
         Outside(kafka_bootstrap, namespace, PARTITIONS) as outside,

@@ -1,4 +1,4 @@
-"""The contract's commands: what is refused, in which order, and that each gets one result for ever."""
+"""The contract's commands: which are rejected, in which order of codes, and that each has one result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEPLOY = {"instance_id": "i", "offer_id": "o", "gpu_type": "cmd", "gpu_count": 1
 
 
 def not_a_count(low: int, high: int, *, absent: bool = True) -> tuple[Any, ...]:
-    """What is no integer of `low` to `high`; without `absent`, the field is optional and null is absent."""
+    """Return values that are not integers from `low` to `high`. `absent` False: the field is optional."""
     wrong: tuple[Any, ...] = (True, float(low), str(low), 1.5, [], low - 1, high + 1, -1, INT64_MAX + 1)
     return (*wrong, None, GONE) if absent else wrong
 
@@ -79,22 +79,22 @@ BAD: list[tuple[str, dict[str, Any], dict[str, tuple[Any, ...]]]] = [
 
 
 def test_each_bad_field_of_each_command_is_invalid(obol: Outside) -> None:
-    org_id = obol.fresh("org")
+    org_id = obol.new_id("org")
     asked = []
     for kind, good, fields in BAD:
         for name, values in fields.items():
             for value in values:
-                command_id = obol.fresh("cmd")
+                command_id = obol.new_id("cmd")
                 body = {"command_id": command_id, "org_id": org_id, "type": kind, **good, name: value}
                 stored = obol.send("user.commands", {k: v for k, v in body.items() if v is not GONE})
                 asked.append((command_id, stored, (kind, name, value)))
-    obol.settle()
+    obol.wait_until_applied()
     for command_id, stored, case in asked:
         result = obol.result(command_id)
         assert (result.get("code"), result["status"], result["outcome"]) == ("INVALID", 400, "rejected"), case
         assert case[1] in result["message"], (case, result)
         assert result["at"] == rfc3339(obol.now)
-        assert not obol.letters("user.commands", stored)
+        assert not obol.dead_letters("user.commands", stored)
     assert not obol.out("lifecycle.changes", org_id)
 
 
@@ -112,13 +112,13 @@ def test_each_bad_field_of_each_command_is_invalid(obol: Outside) -> None:
 )
 def test_a_command_that_cannot_be_answered_is_a_dead_letter(obol: Outside, wrong: dict[str, Any]) -> None:
     body = {"command_id": "c", "org_id": "o1", "type": "stop_deployment", "deployment_id": "d", **wrong}
-    stored = obol.send("user.commands", body, partition=obol.place("o1"))
-    obol.settle()
-    assert [r.body["reason"] for r in obol.letters("user.commands", stored)] == ["invalid"]
+    stored = obol.send("user.commands", body, partition=obol.partition_of("o1"))
+    obol.wait_until_applied()
+    assert [r.body["reason"] for r in obol.dead_letters("user.commands", stored)] == ["invalid"]
 
 
 def test_the_widest_command_is_accepted(obol: Outside) -> None:
-    org_id, gpu_type = obol.fresh("org"), "9" + "g" * 31
+    org_id, gpu_type = obol.new_id("org"), "9" + "g" * 31
     obol.price(f"dedicated.{gpu_type}.16x", "0")
     obol.price(f"instance.{gpu_type}.16x", "0")
     obol.price("disk", "0")
@@ -186,11 +186,11 @@ UNPRICED = {"gpu_type": "nopricehere"}
 
 
 class Asking:
-    """An org with prices and a balance, and the code and status of what it asks for."""
+    """Sends commands of an org with prices and a balance, and returns their code and status."""
 
     def __init__(self, obol: Outside, balance: str) -> None:
         self.obol = obol
-        self.org_id = obol.fresh("org")
+        self.org_id = obol.new_id("org")
         for profile in ("dedicated.code.1x", "instance.code.1x", "disk"):
             obol.price(profile, "0.01")
         obol.balance(self.org_id, balance)
@@ -198,7 +198,7 @@ class Asking:
         self.deploy = {**DEPLOY, "gpu_type": "code"}
 
     def __call__(self, kind: str, **fields: Any) -> tuple[str | None, int]:
-        """What a command gets."""
+        """Send a command, and return its code and status."""
         result = self.obol.ask(self.org_id, kind, **fields)
         assert result["outcome"] == ("rejected" if result.get("code") else "accepted")
         assert result["target"] == fields.get("deployment_id", fields.get("instance_id"))
@@ -210,9 +210,9 @@ def test_not_found_before_existing_before_illegal_before_unpriced(obol: Outside)
     create, deploy = code.create, code.deploy
     assert code("create_deployment", **create) == (None, 202)
     assert code("deploy_instance", **deploy) == (None, 202)
-    assert code("stop_deployment", deployment_id="nobody") == ("NOT_FOUND", 404)
+    assert code("stop_deployment", deployment_id="unknown") == ("NOT_FOUND", 404)
     for kind in ("start_instance", "stop_instance", "destroy_instance"):
-        assert code(kind, instance_id="nobody") == ("NOT_FOUND", 404)
+        assert code(kind, instance_id="unknown") == ("NOT_FOUND", 404)
     assert code("create_deployment", **{**create, **UNPRICED}) == ("ALREADY_EXISTS", 409)
     assert code("create_deployment", **{**create, **UNPRICED, "deployment_id": "d2"}) == ("UNPRICED_PROFILE", 422)
     serverless = {**create, **UNPRICED, "deployment_id": "d3", "serving": "serverless"}
@@ -239,7 +239,7 @@ def test_existing_before_the_limit_before_unpriced_before_the_balance(obol: Outs
     assert code("start_instance", instance_id="n23") == ("ILLEGAL_TRANSITION", 409)
     assert code("deploy_instance", **{**deploy, "instance_id": "n24"}) == ("INSTANCE_LIMIT", 409)
     obol.report(code.org_id, "n23", "teardown_finished")
-    obol.wait(1)  # at one ms, commands come before reports
+    obol.advance(1)  # at one ms, commands come before reports
     assert code("destroy_instance", instance_id="n23") == ("ILLEGAL_TRANSITION", 409)
     assert code("deploy_instance", **{**deploy, "instance_id": "n23"}) == ("ALREADY_EXISTS", 409)
     obol.balance(code.org_id, "2.74")  # 25 times 0.01 + 10 GB at 0.01 is 2.75
@@ -260,8 +260,8 @@ def test_invalid_before_suspended_before_the_rest(obol: Outside) -> None:
     obol.account(code.org_id, "org_suspended")
     assert code("create_deployment", **create) == ("ORG_SUSPENDED", 403)
     assert code("deploy_instance", **deploy) == ("ORG_SUSPENDED", 403)
-    assert code("start_instance", instance_id="nobody") == ("ORG_SUSPENDED", 403)
-    assert code("stop_deployment", deployment_id="nobody") == ("NOT_FOUND", 404)
+    assert code("start_instance", instance_id="unknown") == ("ORG_SUSPENDED", 403)
+    assert code("stop_deployment", deployment_id="unknown") == ("NOT_FOUND", 404)
     assert code("stop_instance", instance_id="i") == ("ILLEGAL_TRANSITION", 409)
     assert code("create_deployment", **{**create, "gpu_count": 0}) == ("INVALID", 400)
     assert code("destroy_instance", instance_id="i") == (None, 202)
@@ -270,7 +270,7 @@ def test_invalid_before_suspended_before_the_rest(obol: Outside) -> None:
 
 
 def test_a_message_names_the_entity_its_state_what_was_asked_and_what_is_allowed(obol: Outside) -> None:
-    org_id = obol.fresh("org")
+    org_id = obol.new_id("org")
     obol.price("instance.cmd.1x", "0")
     obol.price("disk", "0")
     obol.balance(org_id, "1")
@@ -281,29 +281,29 @@ def test_a_message_names_the_entity_its_state_what_was_asked_and_what_is_allowed
 
 
 def test_a_repeated_command_gets_the_same_result_word_for_word(obol: Outside) -> None:
-    org_id = obol.fresh("org")
+    org_id = obol.new_id("org")
     obol.price("dedicated.cmd.1x", "1")
     first = {"command_id": "again", **CREATE}
     obol.command(org_id, "create_deployment", **first)
     obol.command(org_id, "create_deployment", command_id="bad", **{**CREATE, "gpu_count": 0})
-    obol.command(org_id, "start_instance", command_id="lost", instance_id="nobody")
-    obol.wait(86_400_000 - 1)
+    obol.command(org_id, "start_instance", command_id="lost", instance_id="unknown")
+    obol.advance(86_400_000 - 1)
     obol.command(org_id, "create_deployment", **first)
     obol.command(org_id, "stop_deployment", command_id="again", deployment_id="d")
     obol.command(org_id, "create_deployment", command_id="again", gpu_count="other content")
     obol.command(org_id, "create_deployment", command_id="bad", **{**CREATE, "deployment_id": "good"})
     obol.command(org_id, "deploy_instance", command_id="lost", **DEPLOY)
-    obol.settle()
+    obol.wait_until_applied()
     for command_id, times, code in (("again", 4, None), ("bad", 2, "INVALID"), ("lost", 2, "NOT_FOUND")):
         results = obol.out("command.results", org_id, command_id=command_id)
         assert len(results) == times
         assert len({r.value for r in results}) == 1
         assert results[0].body.get("code") == code
     assert [r.body["id"] for r in obol.out("lifecycle.changes", org_id, kind="deployment")] == ["d"]
-    obol.wait(1)
+    obol.advance(1)
     assert obol.get(f"/orgs/{org_id}/deployments/good").status == 404
     obol.command(org_id, "stop_deployment", command_id="again", deployment_id="d")
-    obol.settle()
+    obol.wait_until_applied()
     last = obol.out("command.results", org_id, command_id="again")[-1].body
     assert (last["outcome"], last["at"]) == ("accepted", rfc3339(obol.now))
     assert obol.get(f"/orgs/{org_id}/deployments/d").json["status"] == "stopped"

@@ -1,4 +1,4 @@
-"""The contract's Conventions: types, bounds, the org's partition, isolation; what is bad is a dead letter."""
+"""The contract's Conventions: types, bounds, the org's partition, isolation, and dead letters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests.support.outside import rfc3339
 
 if TYPE_CHECKING:
-    from tests.support.outside import Outside, Seen, Stored
+    from tests.support.outside import Outside, ReadRecord, Stored
 
 pytestmark = pytest.mark.kafka
 
@@ -23,13 +23,13 @@ NOT_AN_ID = (None, GONE, "", 1, True, "-a", ".a", "_a", "a b", "a/b", "é", "a:b
 NOT_A_STRING: tuple[Any, ...] = (1, True, 1.5, [], {})
 LONG_ID, LONG_ENTITY_ID = "i" * 129, "i" * 113
 
-# By topic: a body that is well formed (its entity unknown), then field by field what makes it `invalid`.
+# By topic: a valid body (its entity unknown), then values of each field that make it `invalid`.
 WELL_FORMED: dict[str, dict[str, Any]] = {
     "croesus.accounts": {"event_id": "e", "type": "balance_updated", "balance": "1"},
-    "inference.requests": {"deployment_id": "nobody"},
-    "execlet.progress": {"event_id": "e", "replica_id": "nobody-r1", "status": "RUNNING"},
-    "host.reports": {"event_id": "e", "instance_id": "nobody", "report": "launch_failed"},
-    "execlet.heartbeats": {"replica_id": "nobody-r1"},
+    "inference.requests": {"deployment_id": "unknown"},
+    "execlet.progress": {"event_id": "e", "replica_id": "unknown-r1", "status": "RUNNING"},
+    "host.reports": {"event_id": "e", "instance_id": "unknown", "report": "launch_failed"},
+    "execlet.heartbeats": {"replica_id": "unknown-r1"},
 }
 NOT_MONEY = (
     None,
@@ -81,30 +81,30 @@ BAD: dict[str, dict[str, tuple[Any, ...]]] = {
 
 
 def with_field(body: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
-    """The body with one field changed, or without it."""
+    """Return the body with one field changed or removed."""
     return {k: v for k, v in {**body, name: value}.items() if v is not GONE}
 
 
-def letter(obol: Outside, topic: str, stored: Stored) -> Seen:
-    """The one dead letter of a record."""
-    (found,) = obol.letters(topic, stored)
+def letter(obol: Outside, topic: str, stored: Stored) -> ReadRecord:
+    """Return the one dead letter of a record."""
+    (found,) = obol.dead_letters(topic, stored)
     return found
 
 
 @pytest.mark.parametrize("topic", BAD)
 def test_a_missing_or_ill_typed_field_is_invalid(obol: Outside, topic: str) -> None:
-    org_id = obol.fresh("org")
+    org_id = obol.new_id("org")
     cases = [(name, value) for name, values in BAD[topic].items() for value in values]
     cases += [("org_id", value) for value in (*NOT_AN_ID, LONG_ID)]
     sent = []
     for name, value in cases:
         body = with_field({"org_id": org_id, **WELL_FORMED[topic]}, name, value)
         if "event_id" in body and name != "event_id":
-            body["event_id"] = obol.fresh("e")
-        sent.append((name, value, body, obol.send(topic, body, partition=obol.place(org_id))))
-    obol.settle()
+            body["event_id"] = obol.new_id("e")
+        sent.append((name, value, body, obol.send(topic, body, partition=obol.partition_of(org_id))))
+    obol.wait_until_applied()
     for name, value, body, stored in sent:
-        letters = obol.letters(topic, stored)
+        letters = obol.dead_letters(topic, stored)
         assert [record.body["reason"] for record in letters] == ["invalid"], (name, value)
         (found,) = letters
         key = body["org_id"].encode() if isinstance(body.get("org_id"), str) else None
@@ -133,7 +133,7 @@ def test_what_is_within_bounds_is_no_invalid(obol: Outside) -> None:
     org_id, obscure = "o" * 128, {"future": {"deep": [1.5, None, 10**30]}, "again": -0.0}
 
     def event() -> dict[str, Any]:
-        return {"event_id": obol.fresh("e") + "." + "x" * 100, "org_id": org_id}
+        return {"event_id": obol.new_id("e") + "." + "x" * 100, "org_id": org_id}
 
     cases = [
         (
@@ -183,23 +183,23 @@ def test_what_is_within_bounds_is_no_invalid(obol: Outside) -> None:
         (
             "execlet.heartbeats",
             "unknown_replica",
-            obol.send("execlet.heartbeats", huge_number, partition=obol.place("o1")),
+            obol.send("execlet.heartbeats", huge_number, partition=obol.partition_of("o1")),
         )
     )
-    obol.settle()
+    obol.wait_until_applied()
     for topic, reason, stored in sent:
-        found = [record.body["reason"] for record in obol.letters(topic, stored)]
-        assert found == ([reason] if reason else []), (topic, reason, stored, obol.letters(topic, stored))
+        found = [record.body["reason"] for record in obol.dead_letters(topic, stored)]
+        assert found == ([reason] if reason else []), (topic, reason, stored, obol.dead_letters(topic, stored))
 
 
 def nested(depth: int) -> bytes:
-    """A heartbeat of `o1` whose unknown field nests so deep, the outer object being 1."""
+    """Return a heartbeat of `o1` with an unknown field nested `depth` deep, the outer object being 1."""
     return b'{"org_id":"o1","replica_id":"r","x":' + b"[" * (depth - 1) + b"]" * (depth - 1) + b"}"
 
 
 @pytest.mark.parametrize("topic", [*BAD, "user.commands", "obol.clock"])
 def test_too_large_comes_before_undecodable_before_the_rest(obol: Outside, topic: str) -> None:
-    here = obol.place("o1")
+    here = obol.partition_of("o1")
     padded = b'{"org_id":"o1","x":"' + b"x" * KIB_64 + b'"}'
     exact = b'{"org_id":"o1","type":0,"x":"' + b"x" * (KIB_64 - 31) + b'"}'
     assert len(exact) == KIB_64
@@ -231,7 +231,7 @@ def test_too_large_comes_before_undecodable_before_the_rest(obol: Outside, topic
         (b'{"x":"\\ud83d\\ude00"}', "invalid"),
     ]
     sent = [(value, reason, obol.send(topic, value, partition=here, key=b"k")) for value, reason in cases]
-    obol.settle()
+    obol.wait_until_applied()
     for value, reason, stored in sent:
         found = letter(obol, topic, stored)
         assert found.body["reason"] == reason, value and value[:40]
@@ -244,14 +244,14 @@ def test_too_large_comes_before_undecodable_before_the_rest(obol: Outside, topic
 
 
 def test_thirty_two_deep_is_not_too_deep(obol: Outside) -> None:
-    stored = obol.send("execlet.heartbeats", nested(32), partition=obol.place("o1"))
-    obol.settle()
+    stored = obol.send("execlet.heartbeats", nested(32), partition=obol.partition_of("o1"))
+    obol.wait_until_applied()
     assert letter(obol, "execlet.heartbeats", stored).body["reason"] == "unknown_replica"
 
 
 def test_a_long_key_is_cut_too(obol: Outside) -> None:
     stored = obol.send("execlet.heartbeats", b"?", partition=1, key=b"k" * (KIB_64 + 1))
-    obol.settle()
+    obol.wait_until_applied()
     found = letter(obol, "execlet.heartbeats", stored)
     assert found.body["truncated"] is True
     assert len(base64.b64decode(found.body["key_base64"])) == KIB_64
@@ -261,64 +261,64 @@ def test_a_long_key_is_cut_too(obol: Outside) -> None:
 @pytest.mark.parametrize("topic", [*BAD, "user.commands"])
 @pytest.mark.parametrize("key", [None, b"by another partitioner"])
 def test_a_misplaced_record_goes_to_its_partition(obol: Outside, topic: str, key: bytes | None) -> None:
-    org_id = obol.fresh("wanderer")
-    right = obol.place(org_id)
+    org_id = obol.new_id("wanderer")
+    right = obol.partition_of(org_id)
     wrong = (right + 1) % obol.partitions
-    body = {"event_id": obol.fresh("e"), "command_id": obol.fresh("c"), "type": 5, "org_id": org_id}
+    body = {"event_id": obol.new_id("e"), "command_id": obol.new_id("c"), "type": 5, "org_id": org_id}
     value = json.dumps(body, indent=1).encode()
-    obol.wait(1)
+    obol.advance(1)
     first = obol.send(topic, value, partition=wrong, key=key, headers=[("trace", b"1")])
-    obol.settle()
-    assert not obol.letters(topic, first)
+    obol.wait_until_applied()
+    assert not obol.dead_letters(topic, first)
     found = [r for r in obol.stored(topic) if r.value == value and r.partition == right]
     assert [(r.key, r.timestamp, "obol-rerouted" in r.headers) for r in found] == [(key, obol.now, True)]
-    obol.settle()
+    obol.wait_until_applied()
     if topic == "user.commands":
         assert obol.result(str(body["command_id"]))["code"] == "INVALID"
     else:
-        assert obol.letters(topic, found[0])[0].body["reason"] == "invalid"  # type: ignore[arg-type]
+        assert obol.dead_letters(topic, found[0])[0].body["reason"] == "invalid"  # type: ignore[arg-type]
 
 
 def test_a_record_without_a_key_in_its_partition_stays(obol: Outside) -> None:
-    org_id = obol.fresh("keyless")
+    org_id = obol.new_id("keyless")
     value = json.dumps({"org_id": org_id, "replica_id": "r"}).encode()
-    stored = obol.send("execlet.heartbeats", value, partition=obol.place(org_id))
-    obol.settle()
+    stored = obol.send("execlet.heartbeats", value, partition=obol.partition_of(org_id))
+    obol.wait_until_applied()
     assert letter(obol, "execlet.heartbeats", stored).body["reason"] == "unknown_replica"
     assert "key_base64" not in letter(obol, "execlet.heartbeats", stored).body
     assert len([r for r in obol.stored("execlet.heartbeats") if r.value == value]) == 1
 
 
 def test_a_misplaced_record_that_cannot_be_read_stays(obol: Outside) -> None:
-    org_id = obol.fresh("wanderer")
-    wrong = (obol.place(org_id) + 1) % obol.partitions
+    org_id = obol.new_id("wanderer")
+    wrong = (obol.partition_of(org_id) + 1) % obol.partitions
     start = b'{"org_id":"' + org_id.encode() + b'"'
     too_large = obol.send("host.reports", start + b',"x":"' + b"x" * KIB_64 + b'"}', partition=wrong)
     torn = obol.send("host.reports", start, partition=wrong)
-    obol.settle()
+    obol.wait_until_applied()
     assert letter(obol, "host.reports", too_large).body["reason"] == "too_large"
     assert letter(obol, "host.reports", torn).body["reason"] == "undecodable"
 
 
 def test_entities_are_looked_up_within_their_org(obol: Outside) -> None:
-    ours, theirs = obol.fresh("org"), obol.fresh("org")
+    ours, theirs = obol.new_id("org"), obol.new_id("org")
     obol.price("dedicated.iso.1x", "1")
     for org_id in (ours, theirs):
         obol.command(
             org_id, "create_deployment", command_id="same", deployment_id="d", model="m", gpu_type="iso", gpu_count=1
         )
-    obol.settle()
+    obol.wait_until_applied()
     both = obol.out("command.results", command_id="same")
     assert {(r.body["org_id"], r.body["outcome"]) for r in both} == {(ours, "accepted"), (theirs, "accepted")}
-    obol.wait(10)
+    obol.advance(10)
     obol.progress(ours, "d-r1", "RUNNING", "healthy")
     obol.command(ours, "create_deployment", deployment_id="only", model="m", gpu_type="iso", gpu_count=1)
-    obol.wait(10)
-    alien = obol.beat(theirs, "only-r1")
-    obol.wait(10)
-    obol.beat(ours, "d-r1")
-    obol.beat(theirs, "d-r1")
-    obol.settle()
+    obol.advance(10)
+    alien = obol.heartbeat(theirs, "only-r1")
+    obol.advance(10)
+    obol.heartbeat(ours, "d-r1")
+    obol.heartbeat(theirs, "d-r1")
+    obol.wait_until_applied()
     assert letter(obol, "execlet.heartbeats", alien).body["reason"] == "unknown_replica"
     mine = obol.get(f"/orgs/{ours}/replicas/d-r1").json
     other = obol.get(f"/orgs/{theirs}/replicas/d-r1").json

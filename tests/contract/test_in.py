@@ -1,4 +1,4 @@
-"""The contract's In: other ways in which producers write, and the prices that are no prices."""
+"""The contract's In: keys, transactions and compression of producers, and invalid prices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.kafka
 
 
 def test_transactions_of_others_are_applied_when_committed(obol: Outside) -> None:
-    org_id = obol.fresh("bank")
+    org_id = obol.new_id("bank")
 
     def price(amount: str) -> tuple[str, dict[str, Any]]:
         return "croesus.prices", {"profile": "dedicated.together.1x", "price": amount, "currency": "JPY"}
@@ -28,14 +28,14 @@ def test_transactions_of_others_are_applied_when_committed(obol: Outside) -> Non
         return "user.commands", {**body, **fields}
 
     balance = {"event_id": "e", "org_id": org_id, "type": "balance_updated"}
-    obol.wait(MINUTE_MS - obol.now % MINUTE_MS)
+    obol.advance(MINUTE_MS - obol.now % MINUTE_MS)
     obol.send_together([price("60")], commit=True)
     obol.send_together([price("99")], commit=False)
     obol.send_together([("croesus.accounts", {**balance, "balance": "1"}), create("kept")], commit=True)
     obol.send_together([("croesus.accounts", {**balance, "balance": "9"}), create("gone")], commit=False)
     obol.progress(org_id, "kept-r1", "RUNNING", "healthy")
-    obol.wait(MINUTE_MS)
-    obol.beat(org_id, "kept-r1")
+    obol.advance(MINUTE_MS)
+    obol.heartbeat(org_id, "kept-r1")
     obol.tick()
 
     def windows() -> list[dict[str, Any]]:
@@ -51,16 +51,16 @@ def test_transactions_of_others_are_applied_when_committed(obol: Outside) -> Non
 
 
 def test_a_record_without_a_time_is_a_dead_letter(obol: Outside) -> None:
-    here = obol.place("timeless")
+    here = obol.partition_of("timeless")
     value = {"event_id": "e", "org_id": "timeless", "type": "tick", "replica_id": "r-r1"}
     obol.tick()
-    obol.settle()
+    obol.wait_until_applied()
     seen = len(obol.out("dead.letters"))
     for topic in INBOUND:
         obol.send_untimed(topic, json.dumps(value).encode(), here, -5)
-    obol.wait(1)
+    obol.advance(1)
     obol.tick()
-    obol.settle()
+    obol.wait_until_applied()
     letters = obol.out("dead.letters")[seen:]
     assert sorted(r.body["topic"] for r in letters) == sorted(INBOUND)
     assert {(r.body["timestamp"], r.body["reason"]) for r in letters} == {(-5, "invalid")}
@@ -71,7 +71,7 @@ def test_a_record_without_a_time_is_a_dead_letter(obol: Outside) -> None:
 def test_a_price_without_a_time_is_ignored(obol: Outside) -> None:
     good = {"profile": "timeless.price", "price": "1", "currency": "JPY"}
     obol.send_untimed("croesus.prices", json.dumps(good).encode(), 0, -5)
-    obol.wait(1)
+    obol.advance(1)
     obol.price("timely.price", "1")
     obol.until(lambda: obol.get("/prices").json["as_of"] == rfc3339(obol.now), "the price behind it")
     profiles = {item["profile"] for item in obol.get("/prices?limit=1000").json["items"]}

@@ -1,4 +1,4 @@
-"""The contract's Out: what comes out of two lives, record by record, and the numbers of ids."""
+"""The contract's Out: all outputs of a deployment and an instance, record by record, and the numbers in ids."""
 
 from __future__ import annotations
 
@@ -18,49 +18,49 @@ TEMPLATE = {"mode": "jupyter", "image": "ubuntu"}
 
 
 def bodies(obol: Outside, topic: str, org_id: str, since: int = 0, **fields: Any) -> list[dict[str, Any]]:
-    """What came out for an org, each with key and timestamp as the contract has them."""
+    """Return an org's messages of a topic; checks key and timestamp."""
     found = obol.out(topic, org_id, **fields)
     for record in found:
         assert record.key == org_id.encode()
-        assert record.partition == obol.place(org_id)
+        assert record.partition == obol.partition_of(org_id)
     return [dict(record.body) for record in found if record.timestamp >= since]
 
 
 def moves(obol: Outside, org_id: str, entity_id: str) -> list[tuple[str | None, str, str]]:
-    """(from, to, reason) of each change of an entity."""
+    """Return (from, to, reason) of each change of an entity."""
     return [(r.get("from"), r["to"], r["reason"]) for r in bodies(obol, "lifecycle.changes", org_id, id=entity_id)]
 
 
 def whole_minute(obol: Outside) -> int:
-    """Go on to the next whole minute."""
-    return obol.wait(MINUTE_MS - obol.now % MINUTE_MS)
+    """Advance to the next whole minute."""
+    return obol.advance(MINUTE_MS - obol.now % MINUTE_MS)
 
 
 def test_a_deployment_from_create_to_stop(obol: Outside) -> None:
-    org_id = obol.fresh("org")
+    org_id = obol.new_id("org")
     obol.price("dedicated.out.2x", "1")
     created = whole_minute(obol)
     obol.command(
         org_id, "create_deployment", deployment_id="d", model="llm", gpu_type="out", gpu_count=2, min_replicas=2
     )
-    pulled = obol.wait(1_000)
+    pulled = obol.advance(1_000)
     obol.progress(org_id, "d-r1", "STARTING", "Pulling image")
     obol.progress(org_id, "d-r2", "STARTING", "Pulling image")
-    running = obol.wait(9_500)  # 10.5 s after the minute
+    running = obol.advance(9_500)  # 10.5 s after the minute
     obol.progress(org_id, "d-r1", "RUNNING", "Healthy")
     obol.progress(org_id, "d-r1", "STARTING", "Pulling image")  # backwards: ignored
-    crashed = obol.wait(60_000)
-    obol.beat(org_id, "d-r1")
+    crashed = obol.advance(60_000)
+    obol.heartbeat(org_id, "d-r1")
     obol.progress(org_id, "d-r2", "VM_CRASH")
-    first_tick = obol.wait(109_500)  # on the minute, after 169.5 s of running: only 150 s are covered by heartbeats
+    first_tick = obol.advance(109_500)  # on the minute, after 169.5 s of running: only 150 s are covered by heartbeats
     obol.tick()
-    restarted = obol.wait(500)
+    restarted = obol.advance(500)
     obol.progress(org_id, "d-r1", "RESTARTING")
-    healthy = obol.wait(500)
+    healthy = obol.advance(500)
     obol.progress(org_id, "d-r1", "RUNNING", "it is healthy now")
-    stopped = obol.wait(2_000)
+    stopped = obol.advance(2_000)
     obol.command(org_id, "stop_deployment", deployment_id="d")
-    obol.settle()
+    obol.wait_until_applied()
 
     assert bodies(obol, "lifecycle.changes", org_id, kind="deployment") == [
         {
@@ -133,7 +133,7 @@ def test_a_deployment_from_create_to_stop(obol: Outside) -> None:
     # The last heartbeat at 70.5 s covers until 160.5 s; a window that is open bills whole minutes of it only.
     tick = whole_minute(obol)
     obol.tick()
-    obol.settle()
+    obol.wait_until_applied()
     pieces = [
         (running, created + MINUTE_MS, "w1", first_tick),
         (created + MINUTE_MS, created + 2 * MINUTE_MS, "w1", first_tick),
@@ -164,7 +164,7 @@ def test_a_deployment_from_create_to_stop(obol: Outside) -> None:
 
 
 def test_an_instance_from_deploy_to_destroyed(obol: Outside) -> None:
-    org_id = obol.fresh("org")
+    org_id = obol.new_id("org")
     obol.price("instance.out.4x", "100")
     obol.price("disk", "0.5")
     obol.balance(org_id, "1000")
@@ -179,29 +179,29 @@ def test_an_instance_from_deploy_to_destroyed(obol: Outside) -> None:
         disk_gb=20,
         template=TEMPLATE,
     )
-    up = obol.wait(1_250)
+    up = obol.advance(1_250)
     obol.report(org_id, "i", "workload_up")
-    stopping = obol.wait(MINUTE_MS)
+    stopping = obol.advance(MINUTE_MS)
     obol.command(org_id, "stop_instance", instance_id="i")
-    stopped = obol.wait(100)
+    stopped = obol.advance(100)
     obol.report(org_id, "i", "stop_confirmed")
-    starting = obol.wait(900)
+    starting = obol.advance(900)
     obol.command(org_id, "start_instance", instance_id="i")
-    refused = obol.wait(10)
+    refused = obol.advance(10)
     obol.report(org_id, "i", "start_refused", message="no power")
-    cleared = obol.wait(10)
+    cleared = obol.advance(10)
     obol.command(org_id, "start_instance", instance_id="i")
-    up_again = obol.wait(10)
+    up_again = obol.advance(10)
     obol.report(org_id, "i", "workload_up")
-    lost = obol.wait(10)
+    lost = obol.advance(10)
     obol.report(org_id, "i", "workload_lost", message="m" * 5000)
-    destroyed = obol.wait(10)
+    destroyed = obol.advance(10)
     obol.command(org_id, "destroy_instance", instance_id="i")
     again = whole_minute(obol)
     obol.tick()
-    gone = obol.wait(10)
+    gone = obol.advance(10)
     obol.report(org_id, "i", "teardown_finished")
-    obol.settle()
+    obol.wait_until_applied()
 
     error = {"error_code": "workload_lost", "error_message": "m" * 4096}
     power = {"error_code": "start_refused", "error_message": "no power"}
@@ -276,7 +276,7 @@ def test_an_instance_from_deploy_to_destroyed(obol: Outside) -> None:
 
 
 def test_results_orders_and_letters_say_when_their_cause_was(obol: Outside) -> None:
-    obol.settle()
+    obol.wait_until_applied()
     for topic in OUTBOUND:
         for record in obol.out(topic):
             if "at" in record.body and topic != "command.results":
@@ -287,7 +287,7 @@ def test_results_orders_and_letters_say_when_their_cause_was(obol: Outside) -> N
 
 
 def test_a_price_is_the_latest_not_after_the_time(obol: Outside) -> None:
-    org_id = obol.fresh("org")
+    org_id = obol.new_id("org")
     start = whole_minute(obol)
     profile = "dedicated.late.1x"
     for at, price in ((start, "3"), (start - 5_000, "2"), (start, "4")):
@@ -322,10 +322,10 @@ def test_a_price_is_the_latest_not_after_the_time(obol: Outside) -> None:
     obol.command(org_id, "create_deployment", deployment_id="d", model="m", gpu_type="late", gpu_count=1)
     obol.progress(org_id, "d-r1", "RUNNING", "healthy")
     for minute in range(1, 7):
-        obol.wait(MINUTE_MS)
-        obol.beat(org_id, "d-r1")
+        obol.advance(MINUTE_MS)
+        obol.heartbeat(org_id, "d-r1")
         obol.tick()
-        obol.settle()
+        obol.wait_until_applied()
         billed = [r for r in obol.out("croesus.usage", org_id) if r.timestamp == obol.now]
         (window,) = obol.get(f"/orgs/{org_id}/replicas/d-r1").json["windows"]
         assert (minute, len(billed), window["held"]) == (
@@ -338,7 +338,7 @@ def test_a_price_is_the_latest_not_after_the_time(obol: Outside) -> None:
 
 
 def test_the_reasons_of_deployments(obol: Outside) -> None:
-    org_id = obol.fresh("org")
+    org_id = obol.new_id("org")
     obol.price("dedicated.why.1x", "1")
     fields = {"model": "m", "gpu_type": "why", "gpu_count": 1}
     whole_minute(obol)
@@ -346,19 +346,19 @@ def test_the_reasons_of_deployments(obol: Outside) -> None:
     obol.command(org_id, "create_deployment", deployment_id="fatal", **fields)
     obol.command(org_id, "create_deployment", deployment_id="bad", **fields)
     obol.progress(org_id, "fatal-r1", "FAILED")
-    obol.wait(MINUTE_MS - 1)
+    obol.advance(MINUTE_MS - 1)
     obol.tick()  # one ms too early for idle
-    obol.settle()
+    obol.wait_until_applied()
     assert moves(obol, org_id, "idle") == [(None, "created", "deployed")]
-    obol.wait(1)
+    obol.advance(1)
     obol.tick()
-    obol.wait(1)
+    obol.advance(1)
     obol.send("inference.requests", {"org_id": org_id, "deployment_id": "idle"})
-    obol.wait(1)
+    obol.advance(1)
     obol.account(org_id, "org_suspended")
-    obol.wait(1)
+    obol.advance(1)
     obol.tick()
-    obol.settle()
+    obol.wait_until_applied()
     assert moves(obol, org_id, "idle") == [
         (None, "created", "deployed"),
         ("created", "paused", "idle"),
@@ -376,7 +376,7 @@ def test_the_reasons_of_deployments(obol: Outside) -> None:
 
 
 def test_the_reasons_of_instances(obol: Outside) -> None:
-    org_id = obol.fresh("org")
+    org_id = obol.new_id("org")
     obol.price("instance.why.1x", "1")
     obol.price("disk", "0")
     obol.balance(org_id, "100")
@@ -384,30 +384,30 @@ def test_the_reasons_of_instances(obol: Outside) -> None:
     whole_minute(obol)
     for instance_id in ("slow", "dead", "lazy", "owes"):
         obol.command(org_id, "deploy_instance", instance_id=instance_id, **deploy)
-    obol.wait(1)
+    obol.advance(1)
     obol.report(org_id, "dead", "launch_failed", reached_host=False)
     for instance_id in ("slow", "lazy", "owes"):
         obol.report(org_id, instance_id, "workload_up")
-    obol.wait(1)
+    obol.advance(1)
     obol.command(org_id, "stop_instance", instance_id="slow")
     obol.command(org_id, "stop_instance", instance_id="lazy")
-    obol.wait(1)
+    obol.advance(1)
     obol.report(org_id, "lazy", "stop_confirmed")
-    obol.wait(1)
+    obol.advance(1)
     obol.command(org_id, "start_instance", instance_id="lazy")
-    obol.wait(30 * MINUTE_MS)
+    obol.advance(30 * MINUTE_MS)
     obol.tick()
-    obol.wait(1)
+    obol.advance(1)
     obol.balance(org_id, "-35")
-    obol.wait(1)
+    obol.advance(1)
     obol.report(org_id, "owes", "stop_confirmed")
-    obol.wait(30 * MINUTE_MS)
+    obol.advance(30 * MINUTE_MS)
     obol.tick()  # an hour and some ms after `dead` entered error
-    obol.wait(24 * 60 * MINUTE_MS)
+    obol.advance(24 * 60 * MINUTE_MS)
     obol.tick()  # `auto_destroy_ahead` goes out, and an hour must pass after it
-    obol.wait(60 * MINUTE_MS)
+    obol.advance(60 * MINUTE_MS)
     obol.tick()
-    obol.settle()
+    obol.wait_until_applied()
     head = (None, "creating", "deployed")
     up = ("creating", "running", "workload_up")
     assert moves(obol, org_id, "slow") == [

@@ -1,4 +1,4 @@
-"""The contract's Settings, by starting real workers: what they refuse, and the topics that they make."""
+"""The contract's Settings, with real workers: which settings they refuse, and the topics that they create."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.kafka
 
-# The unit tests know many more; these are what a person sees of them.
+# The unit tests have many more; these check the exit code and the output of the process.
 WRONG: list[tuple[str, dict[str, str | None]]] = [
     ("KAFKA_BOOTSTRAP_SERVERS", {"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:99999", "CROESUS_HOST": "127.0.0.1:99999"}),
     ("CROESUS_HOST", {"CROESUS_HOST": None}),
@@ -39,7 +39,7 @@ WRONG: list[tuple[str, dict[str, str | None]]] = [
 
 
 def environment(bootstrap: str, namespace: str, folder: Path, changes: dict[str, str | None]) -> dict[str, str]:
-    """What a worker gets that would start, but for the changes."""
+    """Return the environment of a worker that would start, with changes."""
     good = {
         "PATH": os.environ["PATH"],
         "KAFKA_BOOTSTRAP_SERVERS": bootstrap,
@@ -56,7 +56,7 @@ def environment(bootstrap: str, namespace: str, folder: Path, changes: dict[str,
 
 
 async def run(environ: dict[str, str], *flags: str, deadline_s: float = 60.0) -> tuple[int, str]:
-    """A worker that is expected to end by itself: its exit code, and what it wrote as errors."""
+    """Run a worker that ends by itself; return its exit code and its error output."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "faust", "-A", "streams.app", "worker", *flags,
         cwd=ROOT, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
@@ -109,7 +109,7 @@ async def test_a_topic_that_does_not_fit_ends_the_worker_with_one_line(kafka_boo
 
 
 async def config_of(admin: AIOKafkaAdminClient, topic: str) -> dict[str, str]:
-    """A topic's configuration."""
+    """Return a topic's configuration."""
     (answer,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
     return {entry[0]: entry[1] for entry in answer.resources[0][4]}
 

@@ -1,4 +1,4 @@
-"""The contract's Web views: every path, the fields that it names, lists, problems, and the time of each answer."""
+"""The contract's Web views: all paths and fields, lists, problems, and the `as_of` of each response."""
 
 from __future__ import annotations
 
@@ -13,43 +13,43 @@ from tests.support.contract import DEPLOYMENT, INSTANCE, ORG, REPLICA, WINDOW
 from tests.support.outside import HOUR_MS, MINUTE_MS, rfc3339
 
 if TYPE_CHECKING:
-    from tests.support.http_get import Answer
+    from tests.support.http_get import Response
     from tests.support.outside import Outside
 
 pytestmark = pytest.mark.kafka
 
-NOBODY = "nobody-here"
+UNKNOWN_ORG = "unknown-org"
 
 
 def shown(obol: Outside, path: str) -> dict[str, Any]:
-    """A view that answers."""
-    answer = obol.get(path)
-    assert (answer.status, answer.headers["content-type"]) == (200, "application/json"), answer.text
-    return dict(answer.json)
+    """Request a view; it must respond with 200."""
+    response = obol.get(path)
+    assert (response.status, response.headers["content-type"]) == (200, "application/json"), response.text
+    return dict(response.json)
 
 
 def only(fields: set[str], row: dict[str, Any]) -> dict[str, Any]:
-    """The fields that the contract names; all of them must be there."""
+    """Return the fields that the contract names; all must be present."""
     assert set(row) >= fields, fields - set(row)
     return {name: row[name] for name in fields}
 
 
 def counted(counts: dict[str, int]) -> dict[str, int]:
-    """Counts without the states in which nothing is."""
+    """Return counts without zeros."""
     return {state: count for state, count in counts.items() if count}
 
 
-def assert_problem(answer: Answer, status: int, path: str) -> None:
-    """What RFC 9457 asks, and the contract's `as_of`."""
-    assert (answer.status, answer.headers["content-type"]) == (status, "application/problem+json"), answer.text
-    assert {"type", "title", "status", "detail", "instance", "as_of"} <= set(answer.json), path
-    assert answer.json["status"] == status
+def assert_problem(response: Response, status: int, path: str) -> None:
+    """Check for a problem object of RFC 9457 with `as_of`."""
+    assert (response.status, response.headers["content-type"]) == (status, "application/problem+json"), response.text
+    assert {"type", "title", "status", "detail", "instance", "as_of"} <= set(response.json), path
+    assert response.json["status"] == status
 
 
 @pytest.fixture(scope="module")
 def acme(obol: Outside) -> str:
-    """An org with a bit of everything: two deployments, three instances, and a window that has lost its heartbeats."""
-    org_id = obol.fresh("acme")
+    """Create an org with two deployments, three instances, and a window without heartbeats."""
+    org_id = obol.new_id("acme")
     for profile, price in (("dedicated.web.2x", "100"), ("instance.web.1x", "40.5"), ("disk", "0.5")):
         obol.price(profile, price)
     obol.balance(org_id, "1000.50")
@@ -61,7 +61,7 @@ def acme(obol: Outside) -> str:
         "template": {"mode": "ssh", "image": "x"},
     }
     for deployment_id in ("first", "second"):
-        obol.wait(1)
+        obol.advance(1)
         obol.command(
             org_id,
             "create_deployment",
@@ -72,24 +72,24 @@ def acme(obol: Outside) -> str:
             min_replicas=2,
         )
     for instance_id in ("z-runs", "y-stopped", "x-gone", "a-creating"):
-        obol.wait(1)
+        obol.advance(1)
         obol.command(org_id, "deploy_instance", instance_id=instance_id, **deploy)
-    obol.wait(MINUTE_MS - obol.now % MINUTE_MS + 500)
+    obol.advance(MINUTE_MS - obol.now % MINUTE_MS + 500)
     obol.progress(org_id, "first-r1", "RUNNING", "healthy")
     obol.progress(org_id, "first-r2", "STARTING", "pulling image")
     obol.progress(org_id, "second-r1", "VM_CRASH")
     for instance_id in ("z-runs", "y-stopped"):
         obol.report(org_id, instance_id, "workload_up")
-    obol.wait(MINUTE_MS)
-    obol.beat(org_id, "first-r1")
+    obol.advance(MINUTE_MS)
+    obol.heartbeat(org_id, "first-r1")
     obol.command(org_id, "stop_instance", instance_id="y-stopped")
     obol.command(org_id, "destroy_instance", instance_id="x-gone")
-    obol.wait(1)
+    obol.advance(1)
     obol.report(org_id, "y-stopped", "stop_confirmed")
     obol.report(org_id, "x-gone", "teardown_finished")
-    obol.wait(2 * MINUTE_MS - 1)
+    obol.advance(2 * MINUTE_MS - 1)
     obol.tick()
-    obol.settle()
+    obol.wait_until_applied()
     return org_id
 
 
@@ -109,15 +109,15 @@ def test_an_org(obol: Outside, acme: str) -> None:
 
 
 def test_a_runway_is_null_without_burn_and_zero_without_balance(obol: Outside) -> None:
-    org_id = obol.fresh("calm")
+    org_id = obol.new_id("calm")
     obol.price("disk", "0.5")
     obol.price("instance.web.1x", "40.5")
     obol.account(org_id, "org_suspended")
-    obol.settle()
+    obol.wait_until_applied()
     org = only(ORG, shown(obol, f"/orgs/{org_id}"))
     assert (org["balance"], org["suspended"], org["burn_per_hour"], org["runway_s"]) == (None, True, "0", 0)
     obol.balance(org_id, "5")
-    obol.settle()
+    obol.wait_until_applied()
     org = only(ORG, shown(obol, f"/orgs/{org_id}"))
     assert (org["balance"], org["burn_per_hour"], org["runway_s"]) == ("5", "0", None)
 
@@ -135,10 +135,10 @@ def test_deployments_and_replicas(obol: Outside, acme: str) -> None:
             {"replica_id": "first-r2", "status": "pulling_docker_image"},
         ],
     }
-    answer = shown(obol, f"/orgs/{acme}/deployments")
-    assert answer["next"] is None
-    assert only(DEPLOYMENT, answer["items"][0]) == first
-    assert [item["deployment_id"] for item in answer["items"]] == ["first", "second"]
+    response = shown(obol, f"/orgs/{acme}/deployments")
+    assert response["next"] is None
+    assert only(DEPLOYMENT, response["items"][0]) == first
+    assert [item["deployment_id"] for item in response["items"]] == ["first", "second"]
     assert only(DEPLOYMENT, shown(obol, f"/orgs/{acme}/deployments/first")) == first
     second = shown(obol, f"/orgs/{acme}/deployments/second")
     assert [(r["replica_id"], r["status"]) for r in second["replicas"]] == [
@@ -147,15 +147,15 @@ def test_deployments_and_replicas(obol: Outside, acme: str) -> None:
         ("second-r3", "pending"),
     ]
     opened = obol.now - 3 * MINUTE_MS
-    beat = obol.now - 2 * MINUTE_MS
+    heartbeat = obol.now - 2 * MINUTE_MS
     window = {
         "window_id": "first-r1.w1",
         "profile": "dedicated.web.2x",
         "quantity": 1,
         "opened_at": rfc3339(opened),
         "ended_at": None,
-        "last_health_check": rfc3339(beat),
-        "billed_until": rfc3339(beat + MINUTE_MS - 500),
+        "last_health_check": rfc3339(heartbeat),
+        "billed_until": rfc3339(heartbeat + MINUTE_MS - 500),
         "running_ms": 3 * MINUTE_MS,
         "billed_ms": 2 * MINUTE_MS - 500,
         "pending_ms": MINUTE_MS + 500,
@@ -175,7 +175,7 @@ def test_deployments_and_replicas(obol: Outside, acme: str) -> None:
         "deployment_id": "first",
         "status": "running",
         "fail_reason": None,
-        "last_health_check": rfc3339(beat),
+        "last_health_check": rfc3339(heartbeat),
     }
     assert only(REPLICA, shown(obol, f"/orgs/{acme}/replicas/second-r1")) == {
         "replica_id": "second-r1",
@@ -262,9 +262,9 @@ def test_explain(obol: Outside, acme: str) -> None:
     for record in obol.out("croesus.usage", acme):
         usage_id = record.body["id"]
         for path in (usage_id, quote(usage_id, safe="")):
-            answer = shown(obol, f"/orgs/{acme}/explain/{path}")
-            assert answer["as_of"] == rfc3339(obol.now)
-            assert (answer["interval_start"], answer["interval_end"]) == (
+            response = shown(obol, f"/orgs/{acme}/explain/{path}")
+            assert response["as_of"] == rfc3339(obol.now)
+            assert (response["interval_start"], response["interval_end"]) == (
                 record.body["interval_start"],
                 record.body["interval_end"],
             )
@@ -278,13 +278,13 @@ def test_a_list_goes_on_where_its_cursor_says(obol: Outside, acme: str, limit: i
     path = f"/orgs/{acme}/instances?include_destroyed=true&limit={limit}"
     cursor, pages = "", 0
     while True:
-        answer = shown(obol, path + cursor)
-        assert len(answer["items"]) <= limit
-        seen += [item["instance_id"] for item in answer["items"]]
+        response = shown(obol, path + cursor)
+        assert len(response["items"]) <= limit
+        seen += [item["instance_id"] for item in response["items"]]
         pages += 1
-        if answer["next"] is None:
+        if response["next"] is None:
             break
-        cursor = f"&cursor={quote(answer['next'], safe='')}"
+        cursor = f"&cursor={quote(response['next'], safe='')}"
     assert seen == ["z-runs", "y-stopped", "x-gone", "a-creating"]
     assert pages == -(-4 // limit)
 
@@ -309,12 +309,12 @@ def test_a_list_may_have_a_thousand(obol: Outside, acme: str) -> None:
     [
         "/nothing",
         "/orgs/{org}/nothing",
-        f"/orgs/{NOBODY}",
-        f"/orgs/{NOBODY}/deployments",
-        "/orgs/{org}/deployments/nobody",
-        "/orgs/{org}/replicas/nobody",
-        "/orgs/{org}/instances/nobody",
-        "/orgs/{org}/windows/nobody",
+        f"/orgs/{UNKNOWN_ORG}",
+        f"/orgs/{UNKNOWN_ORG}/deployments",
+        "/orgs/{org}/deployments/unknown",
+        "/orgs/{org}/replicas/unknown",
+        "/orgs/{org}/instances/unknown",
+        "/orgs/{org}/windows/unknown",
         "/orgs/-not-an-id",
     ],
 )
@@ -345,17 +345,17 @@ def test_a_page_when_html_is_preferred(obol: Outside, acme: str, path: str) -> N
         ("*/*", "application/json"),
         ("text/html;q=0.5, application/json", "application/json"),
     ):
-        answer = obol.get(path, Accept=accept)
-        assert (answer.status, answer.headers["content-type"].split(";")[0]) == (200, kind), accept
+        response = obol.get(path, Accept=accept)
+        assert (response.status, response.headers["content-type"].split(";")[0]) == (200, kind), accept
 
 
 def test_health_ready_and_metrics(obol: Outside) -> None:
     for path in ("/health", "/ready"):
         assert "as_of" in shown(obol, path)
-    answer = obol.get("/metrics")
-    assert answer.status == 200
-    assert answer.headers["content-type"].startswith("text/plain")
-    assert "# TYPE" in answer.text
+    response = obol.get("/metrics")
+    assert response.status == 200
+    assert response.headers["content-type"].startswith("text/plain")
+    assert "# TYPE" in response.text
 
 
 def test_as_of_is_the_greatest_time_read_in_order_in_the_partition(obol: Outside, acme: str) -> None:
@@ -363,36 +363,36 @@ def test_as_of_is_the_greatest_time_read_in_order_in_the_partition(obol: Outside
         return str(shown(obol, path)["as_of"])
 
     def seen(path: str, at_ms: int) -> None:
-        obol.settle()
+        obol.wait_until_applied()
         obol.until(lambda: as_of(path) == rfc3339(at_ms), f"{path} as of {rfc3339(at_ms)}, not {as_of(path)}")
 
-    here = obol.place(acme)
+    here = obol.partition_of(acme)
     before = obol.now
     obol.tick()
     seen(f"/orgs/{acme}", before)
-    dead = obol.wait(1_000)
+    dead = obol.advance(1_000)
     obol.send("host.reports", b"?", partition=here)
     seen(f"/orgs/{acme}", dead)
     seen("/", before)
     seen(f"/orgs/{acme}/deployments", dead)
-    ignored = obol.wait(1_000)
-    obol.beat(acme, "second-r1")
+    ignored = obol.advance(1_000)
+    obol.heartbeat(acme, "second-r1")
     seen(f"/orgs/{acme}", ignored)
-    late = obol.wait(1_000)
+    late = obol.advance(1_000)
     obol.send("execlet.heartbeats", {"org_id": acme, "replica_id": "first-r1"}, at=before)
     obol.tick()
     seen(f"/orgs/{acme}", late)
     seen("/", late)
-    price = obol.wait(HOUR_MS)
+    price = obol.advance(HOUR_MS)
     obol.price("as.of", "1")
     seen("/prices", price)
     seen("/", late)
 
 
 def test_figures_of_open_windows_are_as_of_then(obol: Outside, acme: str) -> None:
-    obol.wait(1_234)
-    obol.beat(acme, "second-r1")
-    obol.settle()
+    obol.advance(1_234)
+    obol.heartbeat(acme, "second-r1")
+    obol.wait_until_applied()
     window = obol.until(
         lambda: (w := shown(obol, f"/orgs/{acme}/windows/z-runs.gpu.w1"))["as_of"] == rfc3339(obol.now) and w,
         "the last heartbeat",
@@ -405,7 +405,7 @@ def test_figures_of_open_windows_are_as_of_then(obol: Outside, acme: str) -> Non
 
 
 def test_prices(obol: Outside) -> None:
-    obol.wait(1)
+    obol.advance(1)
     obol.price("shown.price", "0.000000000000000001")
     obol.until(lambda: shown(obol, "/prices")["as_of"] == rfc3339(obol.now), "the price")
     (item,) = [i for i in shown(obol, "/prices?limit=1000")["items"] if i["profile"] == "shown.price"]

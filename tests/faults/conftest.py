@@ -1,4 +1,4 @@
-"""What tests that take minutes share."""
+"""Fixtures of tests that take minutes."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def tell(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """Say on the terminal, past pytest's capturing, how far a long test is."""
+def log_progress(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Return a function that prints the progress of a long test on the terminal, without pytest's capturing."""
     plugins = request.config.pluginmanager
     reporter, capturing = plugins.get_plugin("terminalreporter"), plugins.get_plugin("capturemanager")
     started_s = time.monotonic()
 
-    def say(words: str) -> None:
+    def write(message: str) -> None:
         if reporter is not None:
             with nullcontext() if capturing is None else capturing.global_and_fixture_disabled():
                 reporter.ensure_newline()
-                reporter.write_line(f"{request.node.name} {time.monotonic() - started_s:4.0f} s: {words}")
+                reporter.write_line(f"{request.node.name} {time.monotonic() - started_s:4.0f} s: {message}")
                 reporter.flush()
 
-    return say
+    return write

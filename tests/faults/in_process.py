@@ -1,4 +1,4 @@
-"""What the shard makes of a log in this process, without a broker: real workers are held against it."""
+"""Runs a log in the in-process driver, and compares the output of real workers with it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from tests.support.workers import Installation, Sent
 
 
-def worked_off(records: Iterable[Sent], partitions: int) -> ShardDriver:
-    """A shard for each partition, through with all records."""
+def reference_driver(records: Iterable[Sent], partitions: int) -> ShardDriver:
+    """Return a driver that has applied all records."""
     driver = ShardDriver(partitions=partitions)
     for topic, at_ms, key, value, partition in records:
         driver.send(topic, value, at_ms, key, partition)
@@ -23,7 +23,7 @@ def worked_off(records: Iterable[Sent], partitions: int) -> ShardDriver:
 
 
 async def check_published(installation: Installation, driver: ShardDriver) -> None:
-    """All that was published is what the driver published, nothing less and nothing twice."""
+    """Check that the outbound topics have exactly the records of the driver."""
     for spec in OUTBOUND:
         published = await installation.read(spec.name)
         found = sorted((r.partition, r.timestamp, r.key or b"", r.value) for r in published)

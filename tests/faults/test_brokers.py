@@ -1,4 +1,4 @@
-"""Brokers are lost, one after the other, while workers are at work: what comes out is as if none had been."""
+"""Brokers are killed, one after the other, while workers run: the output is the same as without."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from sim.fleet import timeline
 from streams.engine.fatal import EXIT_RETRY
 from streams.limits import HOUR_MS, MINUTE_MS
-from tests.faults.in_process import check_published, worked_off
+from tests.faults.in_process import check_published, reference_driver
 from tests.support.brokers import BROKERS, Broker, cluster
 from tests.support.workers import POLL_S, Installation, LagWatch, Sent, Worker
 
@@ -33,7 +33,7 @@ def fleet(installation: Installation, start_ms: int) -> Iterator[Sent]:
 
 
 def in_parts(records: list[Sent]) -> list[list[Sent]]:
-    """As many parts as brokers, of about as many records, each beginning with another minute."""
+    """Split records into as many parts as brokers, of about equal size, each starting with a new minute."""
     parts: list[list[Sent]] = [[]]
     minute = -1
     for record in records:
@@ -45,7 +45,7 @@ def in_parts(records: list[Sent]) -> list[list[Sent]]:
 
 
 class Supervised:
-    """Two workers; one that ends with a fault is started again, as whoever runs Obol would."""
+    """Two workers. One that ends is started again, as a supervisor would."""
 
     def __init__(self, installation: Installation) -> None:
         self._installation = installation
@@ -57,7 +57,7 @@ class Supervised:
                 worker.process.send_signal(number)
 
     async def until_left(self, behind: int, watch: LagWatch) -> int:
-        """Wait until at most so many offsets are left; how many are."""
+        """Wait until the lag is at most `behind`; returns the lag."""
         end_s = time.monotonic() + DEADLINE_S
         while (left := sum((await watch.lag()).values())) > behind:
             assert time.monotonic() < end_s, f"{left} left\n" + "".join(map(Worker.tail, self.workers))
@@ -72,7 +72,7 @@ class Supervised:
                 self.workers[at] = Worker(self._installation, "--without-web")
 
     async def stop(self) -> None:
-        """Stop both, once all is well with them."""
+        """Stop both workers, once they are active."""
         self._start_again()
         for worker in self.workers:
             await asyncio.to_thread(worker.wait_for, "are active")
@@ -87,14 +87,14 @@ async def test_each_broker_is_lost_once_and_the_bill_is_the_same(namespace: str)
         await installation.provision()
         start_ms = int(time.time() * 1000) // MINUTE_MS * MINUTE_MS - 4 * HOUR_MS
         records = list(fleet(installation, start_ms))
-        driver = worked_off(records, PARTITIONS)
+        driver = reference_driver(records, PARTITIONS)
 
         supervised = Supervised(installation)
         try:
             for worker in supervised.workers:
                 await asyncio.to_thread(worker.wait_for, "are active")
             for broker, part in zip(brokers, in_parts(records), strict=True):
-                await lose(broker, part, installation, supervised)
+                await kill_during(broker, part, installation, supervised)
             await supervised.stop()
         finally:
             for worker in supervised.workers:
@@ -103,10 +103,10 @@ async def test_each_broker_is_lost_once_and_the_bill_is_the_same(namespace: str)
         await check_published(installation, driver)
 
 
-async def lose(broker: Broker, part: list[Sent], installation: Installation, supervised: Supervised) -> None:
-    """`broker` is killed in the middle of `part`, which is then finished without it; it comes back at the end."""
+async def kill_during(broker: Broker, part: list[Sent], installation: Installation, supervised: Supervised) -> None:
+    """Kill `broker` in the middle of `part`, finish the part without it, and start it again."""
     supervised.signal(signal.SIGSTOP)
-    # All of it comes at once, so that no record is late.
+    # In one transaction, so that no record is late.
     await installation.send(part, transactional_id=f"the-test-{broker.port}")
     async with LagWatch(installation) as watch:
         supervised.signal(signal.SIGCONT)

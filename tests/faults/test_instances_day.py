@@ -1,4 +1,4 @@
-"""A mixed day of 300 orgs with instances on a real broker, in peace and with kills and rebalances: the same bytes."""
+"""A mixed day of 300 orgs with instances on a real broker, undisturbed, and with kills and rebalances: same bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from sim.fleet import timeline
 from sim.records import Record, balance, deploy_instance, destroy_instance, report
-from tests.faults.upheaval import Event, Published, Upheaval, bodies, calm_and_rough, unchanged_by
+from tests.faults.fault_run import Event, FaultRun, Published, bodies, check_unchanged, two_installations
 from topics.catalogue import CHANGES, DEAD_LETTERS, HOST_ORDERS, RESULTS, USAGE
 
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ ORGS, INSTANCES, DEPLOYMENTS, REPLICAS, PARTITIONS = 300, 600, 60, 300, 4
 DEBTORS = 6
 HOURS = 26.0
 """I8 takes 24 h."""
-BEAT_S = 60
-DUPLICATES, LATE, REFUSE = 0.05, 0.02, 0.001
+HEARTBEAT_S = 60
+DUPLICATES, LATE, INVALID_SHARE = 0.05, 0.02, 0.001
 RETENTION_H = 3
-"""So that rows leave their tables, and reports come too late for them, while workers are killed (C5)."""
+"""Short, so that rows expire, and reports arrive after that, while workers are killed (C5)."""
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 EVENTS: list[Event] = [
     "kill all",
@@ -40,13 +40,13 @@ EVENTS: list[Event] = [
     "two for one",
     "leave",
 ]
-"""While one starts, those that are left work on: what costs most of the work comes last."""
+"""While a worker starts, the others go on; so the events that take longest come last."""
 
 
 def debtors(start_ms: int) -> Iterator[Record]:
-    """Orgs beside the fleet that pay for nothing for 24 h: every second owes enough to lose what it has (I8).
+    """Yield the records of orgs with an empty balance for 24 h; every second is in debt, so I8 applies.
 
-    Each also had an instance that is long destroyed, and out of its table, when it is found running after all (C5).
+    Each also has a destroyed instance that is reported as running after its row has expired (C5).
     """
     for n in range(DEBTORS):
         org, vm, brief, at = f"debtor-{n}", f"debt-{n}", f"brief-{n}", start_ms + n * 7_001
@@ -63,10 +63,10 @@ def debtors(start_ms: int) -> Iterator[Record]:
         yield report(at + 25 * HOUR_MS, org, vm, 3, "teardown_finished")
 
 
-async def test_a_day_of_instances(kafka_bootstrap: str, namespace: str, tell: Callable[[str], None]) -> None:
+async def test_a_day_of_instances(kafka_bootstrap: str, namespace: str, log_progress: Callable[[str], None]) -> None:
     start_ms = int(time.time() * 1000) // MINUTE_MS * MINUTE_MS - 30 * HOUR_MS
     environ = {"OBOL_RETENTION_H": str(RETENTION_H)}
-    calm, rough = calm_and_rough(kafka_bootstrap, namespace, PARTITIONS, environ)
+    reference, disturbed = two_installations(kafka_bootstrap, namespace, PARTITIONS, environ)
     fleet = timeline(
         SEED,
         ORGS,
@@ -76,19 +76,19 @@ async def test_a_day_of_instances(kafka_bootstrap: str, namespace: str, tell: Ca
         deployments=DEPLOYMENTS,
         instances=INSTANCES,
         partitions=PARTITIONS,
-        heartbeat_s=BEAT_S,
+        heartbeat_s=HEARTBEAT_S,
         duplicates=DUPLICATES,
         late=LATE,
     )
     debts = sorted(debtors(start_ms), key=attrgetter("timestamp_ms"))
     merged = heapq.merge(fleet, debts, key=attrgetter("timestamp_ms"))
 
-    upheaval = Upheaval(rough, SEED, EVENTS, tell, flags=("--without-web",))
-    check_mixed(await unchanged_by(upheaval, calm, merged, REFUSE))
+    run = FaultRun(disturbed, SEED, EVENTS, log_progress, flags=("--without-web",))
+    check_mixed(await check_unchanged(run, reference, merged, INVALID_SHARE))
 
 
 def check_mixed(outcome: Published) -> None:
-    """The day was a mixed one, or its likeness would say little."""
+    """Check that the day had every kind of record: otherwise the comparison would prove little."""
     changes = [change for change in bodies(outcome, CHANGES.name) if change["kind"] == "instance"]
     assert {change["reason"] for change in changes} >= {
         *("deployed", "user", "balance_empty", "balance_debt", "error_expired", "stop_timed_out", "start_timed_out"),

@@ -1,4 +1,4 @@
-"""B11 with real processes: kills, a clean stop and rebalances in mid-work change nothing of what comes out."""
+"""B11 with real processes: kills, a clean stop and rebalances do not change the output."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sim.fleet import timeline
-from tests.faults.upheaval import Event, Upheaval, bodies, calm_and_rough, unchanged_by
+from tests.faults.fault_run import Event, FaultRun, bodies, check_unchanged, two_installations
 from topics.catalogue import USAGE
 
 if TYPE_CHECKING:
@@ -18,14 +18,14 @@ pytestmark = [pytest.mark.kafka, pytest.mark.faults]
 
 SEED = 20261129
 ORGS, REPLICAS, INSTANCES, HOURS, PARTITIONS = 40, 2_000, 40, 2.0, 4
-DUPLICATES, LATE, REFUSE = 0.05, 0.02, 0.0005
+DUPLICATES, LATE, INVALID_SHARE = 0.05, 0.02, 0.0005
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
 EVENTS: list[Event] = [
     "kill one",
     "kill one",
     "kill all",
-    "kill its heir",
+    "kill its replacement",
     "kill one",
     "kill one",
     "kill one",
@@ -34,11 +34,11 @@ EVENTS: list[Event] = [
 ]
 
 
-async def test_kills_and_rebalances_change_nothing_of_what_comes_out(
-    kafka_bootstrap: str, namespace: str, tell: Callable[[str], None]
+async def test_kills_and_rebalances_do_not_change_the_output(
+    kafka_bootstrap: str, namespace: str, log_progress: Callable[[str], None]
 ) -> None:
     start_ms = int(time.time() * 1000) // MINUTE_MS * MINUTE_MS - 4 * HOUR_MS
-    calm, rough = calm_and_rough(kafka_bootstrap, namespace, PARTITIONS)
+    reference, disturbed = two_installations(kafka_bootstrap, namespace, PARTITIONS)
     fleet = timeline(
         SEED,
         ORGS,
@@ -50,6 +50,6 @@ async def test_kills_and_rebalances_change_nothing_of_what_comes_out(
         duplicates=DUPLICATES,
         late=LATE,
     )
-    upheaval = Upheaval(rough, SEED, EVENTS, tell, flags=("--without-web",))
-    outcome = await unchanged_by(upheaval, calm, fleet, REFUSE)
+    run = FaultRun(disturbed, SEED, EVENTS, log_progress, flags=("--without-web",))
+    outcome = await check_unchanged(run, reference, fleet, INVALID_SHARE)
     assert len(bodies(outcome, USAGE.name)) > 100_000

@@ -1,4 +1,4 @@
-"""A worker that was frozen, and wakes when others have its partitions, writes nothing twice and undoes nothing."""
+"""A suspended process that resumes after its partitions were taken over writes nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from schemas.times import parse_rfc3339
 from sim.fleet import timeline
 from streams.engine.fatal import EXIT_RETRY
-from tests.faults.in_process import check_published, worked_off
+from tests.faults.in_process import check_published, reference_driver
 from tests.support.http_get import get
 from tests.support.workers import DEADLINE_S, POLL_S, Installation, Sent, Worker
 from topics.catalogue import CLOCK
@@ -36,7 +36,7 @@ def fleet(installation: Installation, start_ms: int) -> Iterator[Sent]:
 
 
 def wait_until_applied(worker: Worker, at_ms: int) -> None:
-    """Until each partition is as of `at_ms`, committed or not."""
+    """Wait until each partition's `as_of` is at least `at_ms`, committed or not."""
     end_s = time.monotonic() + DEADLINE_S
     while True:
         found = get(f"{worker.url}/partitions", DEADLINE_S, Accept="application/json").json["items"]
@@ -47,38 +47,38 @@ def wait_until_applied(worker: Worker, at_ms: int) -> None:
         time.sleep(POLL_S)
 
 
-async def test_a_worker_that_was_frozen_does_no_harm(kafka_bootstrap: str, namespace: str) -> None:
+async def test_a_suspended_worker_is_fenced(kafka_bootstrap: str, namespace: str) -> None:
     installation = Installation(kafka_bootstrap, namespace, PARTITIONS)
     await installation.provision()
     start_ms = int(time.time() * 1000) // MINUTE_MS * MINUTE_MS - 3 * HOUR_MS
     records = list(fleet(installation, start_ms))
-    driver = worked_off(records, PARTITIONS)
-    # The prices come before the start.
+    driver = reference_driver(records, PARTITIONS)
+    # Prices have timestamps before the start.
     parts = itertools.groupby(records, lambda record: max(0, record.timestamp - start_ms) // PART_MS)
 
-    # Commits are rare, so it mostly is before one; where a commit came just then, there is more to do.
-    with Worker(installation, OBOL_COMMIT_INTERVAL_MS="10000") as frozen:
-        await asyncio.to_thread(frozen.wait_for, "are active")
+    # Commits are rare, so the process is usually suspended before one. If a commit came first, try the next part.
+    with Worker(installation, OBOL_COMMIT_INTERVAL_MS="10000") as suspended:
+        await asyncio.to_thread(suspended.wait_for, "are active")
         for _, part in parts:
             sent = list(part)
             await installation.send(sent)
             last_tick_ms = max(record.timestamp for record in sent if record.topic == CLOCK.name)
-            await asyncio.to_thread(wait_until_applied, frozen, last_tick_ms)
-            frozen.process.send_signal(signal.SIGSTOP)
+            await asyncio.to_thread(wait_until_applied, suspended, last_tick_ms)
+            suspended.process.send_signal(signal.SIGSTOP)
             if sum((await installation.lag()).values()):
                 break
-            frozen.process.send_signal(signal.SIGCONT)
+            suspended.process.send_signal(signal.SIGCONT)
         else:
-            pytest.fail("each time that it was frozen, all that it had applied was committed")
+            pytest.fail("everything applied was committed each time the process was suspended")
         for _, part in parts:
             await installation.send(part)
 
-        with Worker(installation, "--without-web") as heir:
-            await installation.wait_until_caught_up([heir])
-            frozen.process.send_signal(signal.SIGCONT)
-            # It has work at hand, tries to commit it, and is locked out.
-            assert await asyncio.to_thread(frozen.wait) == EXIT_RETRY, frozen.tail(200)
-            assert "was taken over by another worker" in frozen.tail(200)
-            assert heir.stop() == 0
+        with Worker(installation, "--without-web") as replacement:
+            await installation.wait_until_caught_up([replacement])
+            suspended.process.send_signal(signal.SIGCONT)
+            # It tries to commit what it has applied, and is fenced.
+            assert await asyncio.to_thread(suspended.wait) == EXIT_RETRY, suspended.tail(200)
+            assert "was taken over by another worker" in suspended.tail(200)
+            assert replacement.stop() == 0
 
     await check_published(installation, driver)

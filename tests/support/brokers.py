@@ -1,4 +1,4 @@
-"""A cluster of three brokers of its own, of which one at a time can be lost."""
+"""A cluster of three brokers for one test; one of them may be killed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BROKERS = 3
 
 
 class Broker(KafkaServer):
-    """One of several; each is a voter of the controllers' quorum, too."""
+    """One of several brokers; each is also a voter of the controllers' quorum."""
 
     def __init__(self, folder: Path, port: int, node_id: int, cluster_id: str, voters: Sequence[str]) -> None:
         super().__init__(folder, port)
@@ -27,7 +27,7 @@ class Broker(KafkaServer):
         self._voters = voters
 
     def settings(self) -> dict[str, str]:
-        """One of three copies may be lost, of Kafka's own topics as well."""
+        """Return settings with which one of three replicas may be lost, of Kafka's own topics, too."""
         copies = str(BROKERS)
         return super().settings() | {
             "node.id": str(self._node_id),
@@ -39,11 +39,11 @@ class Broker(KafkaServer):
         }
 
     def cluster_id(self) -> str:
-        """All of them are one cluster."""
+        """Return the id that all brokers of the cluster have."""
         return self._cluster_id
 
     def kill(self) -> None:
-        """`kill -9`, as when its machine is lost."""
+        """Send `kill -9`, as if its machine were lost."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
@@ -51,7 +51,7 @@ class Broker(KafkaServer):
 
 @contextmanager
 def cluster() -> Iterator[list[Broker]]:
-    """Three brokers that answer, while the context is open."""
+    """Run three brokers while the context is open."""
     first = free_ports(BROKERS * Broker.neighbouring_ports)
     ports = [first + number * Broker.neighbouring_ports for number in range(BROKERS)]
     voters = [f"{number}@{LOOPBACK}:{port + 1}" for number, port in enumerate(ports, 1)]
@@ -61,7 +61,7 @@ def cluster() -> Iterator[list[Broker]]:
         for number, port in enumerate(ports, 1)
     ]
     try:
-        # None answers before most of them are there.
+        # A broker responds only once a majority has started.
         with ThreadPoolExecutor(BROKERS) as threads:
             list(threads.map(Broker.start, brokers))
         yield brokers

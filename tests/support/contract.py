@@ -1,4 +1,4 @@
-"""The contract's names, written out by hand: what tests hold the code against, whichever side they look from."""
+"""The contract's names, written by hand: tests compare the code with them."""
 
 INBOUND = (
     "croesus.accounts",
@@ -55,4 +55,4 @@ WINDOW = {
     "held",
 }
 ORG = {"balance", "epoch", "sequence", "suspended", "burn_per_hour", "runway_s", "deployments", "replicas", "instances"}
-"""The fields of the web views' rows; each view has `as_of` besides."""
+"""The fields of the web views' objects; each view also has `as_of`."""

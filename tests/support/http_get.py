@@ -1,4 +1,4 @@
-"""GET, as a program on the same machine asks; every answer is one, whatever its status."""
+"""HTTP GET; every response is returned, whatever its status."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import urllib.request
 from typing import Any, NamedTuple
 
 
-class Answer(NamedTuple):
-    """What a URL gave."""
+class Response(NamedTuple):
+    """An HTTP response."""
 
     status: int
     headers: Any
@@ -17,16 +17,16 @@ class Answer(NamedTuple):
 
     @property
     def json(self) -> Any:
-        """Its body as JSON."""
+        """The body as JSON."""
         return json.loads(self.text)
 
 
-def get(url: str, timeout_s: float, **headers: str) -> Answer:
-    """GET with a deadline; an error status is an answer too. `Accept_Language` is sent as `Accept-Language`."""
+def get(url: str, timeout_s: float, **headers: str) -> Response:
+    """GET with a deadline; an error status raises nothing. `Accept_Language` is sent as `Accept-Language`."""
     request = urllib.request.Request(url, headers={k.replace("_", "-"): v for k, v in headers.items()})  # noqa: S310
     try:
-        with urllib.request.urlopen(request, timeout=timeout_s) as answer:  # noqa: S310 - a worker on loopback
-            return Answer(answer.status, answer.headers, answer.read().decode())
+        with urllib.request.urlopen(request, timeout=timeout_s) as response:  # noqa: S310 - a worker on loopback
+            return Response(response.status, response.headers, response.read().decode())
     except urllib.error.HTTPError as error:
         with error:
-            return Answer(error.code, error.headers, error.read().decode())
+            return Response(error.code, error.headers, error.read().decode())

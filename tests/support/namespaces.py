@@ -1,4 +1,4 @@
-"""A namespace of one's own on a cluster that many share, and nothing of it left behind."""
+"""A namespace for one test, whose topics are deleted at its end."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def fresh_namespace(bootstrap: str | None, stem: str) -> Iterator[str]:
-    """An `OBOL_NAMESPACE` that nobody else uses; its topics, and those of namespaces below it, are deleted at the end.
+    """Yield a new `OBOL_NAMESPACE`; its topics, and those of namespaces below it, are deleted at the end.
 
-    A broker keeps house for every partition there is: without this, the last tests of a session wait for the first.
+    Each partition costs a broker time: without this, the last tests of a session would wait for the first.
     """
     namespace = f"{stem}-{uuid.uuid4().hex[:8]}"
     try:

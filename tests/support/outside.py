@@ -1,4 +1,4 @@
-"""Obol from outside: a client that knows the wire contract and nothing of the code behind it."""
+"""A client of Obol that knows the wire contract and none of the code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.partitioner import murmur2
 
 from tests.support.contract import INBOUND, OUTBOUND
-from tests.support.http_get import Answer, get
+from tests.support.http_get import Response, get
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -25,7 +25,7 @@ _GET_DEADLINE_S = 20.0
 _POLL_S = 0.02
 
 
-class Seen(NamedTuple):
+class ReadRecord(NamedTuple):
     """A record that was read."""
 
     topic: str
@@ -38,27 +38,27 @@ class Seen(NamedTuple):
 
     @property
     def body(self) -> Any:
-        """Its value as JSON."""
+        """The value as JSON."""
         return json.loads(self.value or b"null")
 
 
 class Stored(NamedTuple):
-    """Where a record went."""
+    """The partition and the offset of a stored record."""
 
     partition: int
     offset: int
 
 
 def rfc3339(at_ms: int) -> str:
-    """`2026-11-29T12:00:00.000Z`, as the contract writes times out."""
+    """Return a time in the contract's format: `2026-11-29T12:00:00.000Z`."""
     seconds, ms = divmod(at_ms, 1000)
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{ms:03d}Z"
 
 
 class Outside:
-    """One namespace on a cluster, seen by producers, consumers and readers of its web views.
+    """One namespace on a cluster: sends records, and reads outputs and web views.
 
-    `now` is the time of the records that are sent: recent past, whole minutes at first, moved only by `wait`.
+    `now`: the timestamp of the records that are sent; at first a whole hour some days ago; only `advance` changes it.
     """
 
     def __init__(self, bootstrap: str, namespace: str, partitions: int) -> None:
@@ -67,7 +67,7 @@ class Outside:
         self.partitions = partitions
         self.url = ""
         self.now = int(time.time() * 1000) // HOUR_MS * HOUR_MS - 72 * HOUR_MS
-        self.seen: list[Seen] = []
+        self.seen: list[ReadRecord] = []
         self._number = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -95,7 +95,7 @@ class Outside:
             **common,
             isolation_level="read_uncommitted",
             enable_auto_commit=False,
-            retry_backoff_ms=10,  # it rests so long for each topic that it does not know yet
+            retry_backoff_ms=10,  # the client waits this long for each unknown topic
         )
         for client in (self._producer, self._admin, self._reader, self._ends):
             await client.start()
@@ -106,20 +106,20 @@ class Outside:
         await self._admin.close()
 
     def topic(self, name: str) -> str:
-        """The name that the cluster knows a topic by."""
+        """Return a topic's full name."""
         return f"{self.namespace}.{name}"
 
-    def place(self, org_id: str) -> int:
-        """The partition of an org."""
+    def partition_of(self, org_id: str) -> int:
+        """Return the partition of an org."""
         return int(murmur2(org_id.encode()) & 0x7FFFFFFF) % self.partitions
 
-    def fresh(self, stem: str) -> str:
-        """An id that was not there before."""
+    def new_id(self, stem: str) -> str:
+        """Return an id that was not used before."""
         self._number += 1
         return f"{stem}-{self._number}"
 
-    def wait(self, ms: int) -> int:
-        """Let time pass; the new `now`."""
+    def advance(self, ms: int) -> int:
+        """Add to `now`, and return it."""
         self.now += ms
         return self.now
 
@@ -133,10 +133,10 @@ class Outside:
         at: int | None = None,
         headers: list[tuple[str, bytes]] | None = None,
     ) -> Stored:
-        """Write one record and wait until it is stored; bytes and None go as they are, the rest as JSON."""
+        """Write one record and wait until it is stored; bytes and None are sent unchanged, other bodies as JSON."""
         org_id: Any = body.get("org_id") if isinstance(body, dict) else None
         if partition is None:
-            partition = 0 if topic == "croesus.prices" else self.place(org_id)
+            partition = 0 if topic == "croesus.prices" else self.partition_of(org_id)
         if key is None and isinstance(org_id, str):
             key = org_id.encode("utf-8", "surrogatepass")
         value = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
@@ -155,7 +155,7 @@ class Outside:
 
         async def go() -> None:
             producer = AIOKafkaProducer(
-                bootstrap_servers=self.bootstrap, transactional_id=f"{self.namespace}-{self.fresh('transaction')}"
+                bootstrap_servers=self.bootstrap, transactional_id=f"{self.namespace}-{self.new_id('transaction')}"
             )
             await producer.start()
             try:
@@ -166,7 +166,7 @@ class Outside:
                         self.topic(topic),
                         json.dumps(body).encode(),
                         key=str(body.get("profile", org_id)).encode(),
-                        partition=0 if topic == "croesus.prices" else self.place(org_id),
+                        partition=0 if topic == "croesus.prices" else self.partition_of(org_id),
                         timestamp_ms=self.now,
                     )
                 await (producer.commit_transaction() if commit else producer.abort_transaction())
@@ -176,7 +176,7 @@ class Outside:
         self._run(go())
 
     def send_untimed(self, topic: str, value: bytes, partition: int, at: int) -> None:
-        """Write a record with a timestamp that is no time, as clients of old can."""
+        """Write a record with a timestamp out of range, as old clients can."""
 
         async def go() -> None:
             producer = AIOKafkaProducer(bootstrap_servers=self.bootstrap)
@@ -197,51 +197,51 @@ class Outside:
         self.send("croesus.prices", body, key=profile.encode())
 
     def balance(self, org_id: str, balance: str, **more: Any) -> None:
-        """Tell an org's balance."""
+        """Send an org's balance."""
         self.account(org_id, "balance_updated", balance=balance, **more)
 
     def account(self, org_id: str, kind: str, **more: Any) -> Stored:
-        """Tell something of an org's account."""
-        return self.send("croesus.accounts", {"event_id": self.fresh("acc"), "org_id": org_id, "type": kind, **more})
+        """Send an event of an org's account."""
+        return self.send("croesus.accounts", {"event_id": self.new_id("acc"), "org_id": org_id, "type": kind, **more})
 
     def progress(self, org_id: str, replica_id: str, status: str, message: str | None = None) -> Stored:
-        """A replica's callback."""
-        body = {"event_id": self.fresh("prog"), "org_id": org_id, "replica_id": replica_id, "status": status}
+        """Send a callback about a replica."""
+        body = {"event_id": self.new_id("prog"), "org_id": org_id, "replica_id": replica_id, "status": status}
         return self.send("execlet.progress", body if message is None else {**body, "message": message})
 
     def report(self, org_id: str, instance_id: str, report: str, **more: Any) -> Stored:
-        """A host's report."""
-        body = {"event_id": self.fresh("rep"), "org_id": org_id, "instance_id": instance_id, "report": report}
+        """Send a host's report."""
+        body = {"event_id": self.new_id("rep"), "org_id": org_id, "instance_id": instance_id, "report": report}
         return self.send("host.reports", {**body, **more})
 
-    def beat(self, org_id: str, replica_id: str) -> Stored:
-        """A heartbeat."""
+    def heartbeat(self, org_id: str, replica_id: str) -> Stored:
+        """Send a heartbeat."""
         return self.send("execlet.heartbeats", {"org_id": org_id, "replica_id": replica_id})
 
     def command(self, org_id: str, kind: str, **fields: Any) -> str:
-        """Ask for something; the command's id."""
-        command_id = str(fields.pop("command_id", None) or self.fresh("cmd"))
+        """Send a command, and return its id."""
+        command_id = str(fields.pop("command_id", None) or self.new_id("cmd"))
         self.send("user.commands", {"command_id": command_id, "org_id": org_id, "type": kind, **fields})
         return command_id
 
     def tick(self) -> None:
-        """Tell every partition that it is `now`."""
+        """Send a tick at `now` to every partition."""
         for partition in range(self.partitions):
             self.send("obol.clock", {"type": "tick"}, partition=partition)
 
-    def beat_and_tick(self, minutes: int, *replicas: tuple[str, str]) -> None:
-        """Minute after minute, a heartbeat of each replica and a tick."""
+    def heartbeat_and_tick(self, minutes: int, *replicas: tuple[str, str]) -> None:
+        """For each of `minutes`, send a heartbeat of each replica and a tick."""
         for _ in range(minutes):
-            self.wait(MINUTE_MS)
+            self.advance(MINUTE_MS)
             for org_id, replica_id in replicas:
-                self.beat(org_id, replica_id)
+                self.heartbeat(org_id, replica_id)
             self.tick()
 
-    def settle(self, deadline_s: float = _DEADLINE_S) -> None:
-        """Wait until all that was sent is applied and committed, then read all that came out."""
-        self._run(asyncio.wait_for(self._settle(), deadline_s))
+    def wait_until_applied(self, deadline_s: float = _DEADLINE_S) -> None:
+        """Wait until all records sent are applied and committed, then read the new outputs."""
+        self._run(asyncio.wait_for(self._wait_until_applied(), deadline_s))
 
-    async def _settle(self) -> None:
+    async def _wait_until_applied(self) -> None:
         inputs = [TopicPartition(self.topic(topic), p) for topic in INBOUND for p in range(self.partitions)]
         while True:
             ends = await self._ends.end_offsets(inputs)
@@ -257,7 +257,7 @@ class Outside:
         while any([await self._reader.position(tp) < ends[tp] for tp in outputs]):
             for records in (await self._reader.getmany(timeout_ms=100)).values():
                 self.seen += [
-                    Seen(
+                    ReadRecord(
                         r.topic.removeprefix(f"{self.namespace}."),
                         r.partition,
                         r.offset,
@@ -269,11 +269,11 @@ class Outside:
                     for r in records
                 ]
 
-    def stored(self, topic: str) -> list[Seen]:
-        """All that stands in one topic, inbound ones too."""
+    def stored(self, topic: str) -> list[ReadRecord]:
+        """Return all committed records of a topic, which may be an inbound one."""
         return list(self._run(self._stored(topic)))
 
-    async def _stored(self, topic: str) -> list[Seen]:
+    async def _stored(self, topic: str) -> list[ReadRecord]:
         name = self.topic(topic)
         count = 1 if topic == "croesus.prices" else self.partitions
         tps = [TopicPartition(name, p) for p in range(count)]
@@ -281,7 +281,7 @@ class Outside:
             bootstrap_servers=self.bootstrap, isolation_level="read_committed", enable_auto_commit=False
         )
         await reader.start()
-        found: list[Seen] = []
+        found: list[ReadRecord] = []
         try:
             reader.assign(tps)
             await reader.seek_to_beginning(*tps)
@@ -289,15 +289,15 @@ class Outside:
             while any([await reader.position(tp) < ends[tp] for tp in tps]):
                 for records in (await reader.getmany(timeout_ms=100)).values():
                     found += [
-                        Seen(topic, r.partition, r.offset, r.timestamp, r.key, r.value, dict(r.headers))
+                        ReadRecord(topic, r.partition, r.offset, r.timestamp, r.key, r.value, dict(r.headers))
                         for r in records
                     ]
         finally:
             await reader.stop()
         return found
 
-    def out(self, topic: str, org_id: str | None = None, /, **fields: Any) -> list[Seen]:
-        """What has come out of a topic, in order, with these fields."""
+    def out(self, topic: str, org_id: str | None = None, /, **fields: Any) -> list[ReadRecord]:
+        """Return the messages of an outbound topic with these fields, in order."""
         wanted = fields if org_id is None else {"org_id": org_id, **fields}
         return [
             record
@@ -306,35 +306,35 @@ class Outside:
         ]
 
     def result(self, command_id: str) -> dict[str, Any]:
-        """The one result of a command."""
+        """Return the one result of a command."""
         (record,) = self.out("command.results", command_id=command_id)
         return dict(record.body)
 
     def ask(self, org_id: str, kind: str, **fields: Any) -> dict[str, Any]:
-        """Ask for something and wait for its result."""
+        """Send a command, and return its result."""
         command_id = self.command(org_id, kind, **fields)
-        self.settle()
+        self.wait_until_applied()
         return self.result(command_id)
 
-    def letters(self, topic: str, stored: Stored) -> list[Seen]:
-        """The dead letters of one record."""
+    def dead_letters(self, topic: str, stored: Stored) -> list[ReadRecord]:
+        """Return the dead letters of one record."""
         return self.out("dead.letters", topic=topic, partition=stored.partition, offset=stored.offset)
 
-    def get(self, path: str, **headers: str) -> Answer:
-        """A view."""
+    def get(self, path: str, **headers: str) -> Response:
+        """Request a view."""
         return get(self.url + path, _GET_DEADLINE_S, **headers)
 
     def ready(self) -> bool:
-        """Whether `/ready` says so; a worker that does not listen yet is not."""
+        """Return whether `/ready` responds with 200; False while the worker does not listen yet."""
         try:
             return self.get("/ready").status == 200
         except OSError:
             return False
 
-    def until(self, look: Callable[[], Any], what: str, deadline_s: float = _DEADLINE_S) -> Any:
-        """What `look` gives once it is true."""
+    def until(self, condition: Callable[[], Any], what: str, deadline_s: float = _DEADLINE_S) -> Any:
+        """Return the value of `condition` once it is true."""
         end_s = time.monotonic() + deadline_s
-        while not (found := look()):
+        while not (found := condition()):
             if time.monotonic() > end_s:
                 message = f"not seen within {deadline_s:g} s: {what}"
                 raise AssertionError(message)

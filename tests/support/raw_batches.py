@@ -1,4 +1,4 @@
-"""Record batches as bytes, so that a test writes what no client would; and a way to send them."""
+"""Encodes record batches, also invalid ones that no client would write, and sends them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CODECS: dict[str, tuple[int, Any]] = {
 
 
 class RawRecord(NamedTuple):
-    """A record; header names are bytes, and `tail` comes after the value instead of the headers where it is given."""
+    """A record; header names are bytes, and `tail`, if given, replaces the headers."""
 
     value: bytes | None
     key: bytes | None = None
@@ -41,19 +41,19 @@ class RawRecord(NamedTuple):
 
 
 def varint(number: int) -> bytes:
-    """A number as records have it."""
+    """Return a number as a varint."""
     out = bytearray()
     encode_varint(number, out.append)
     return bytes(out)
 
 
 def nullable(content: bytes | None) -> bytes:
-    """A key, a value or a header's part, with its length."""
+    """Return a key, a value or a part of a header, preceded by its length."""
     return varint(-1) if content is None else varint(len(content)) + content
 
 
 def encode_record(record: RawRecord, delta: int) -> bytes:
-    """The bytes of one record."""
+    """Return the bytes of one record."""
     headers = varint(len(record.headers)) + b"".join(nullable(name) + nullable(value) for name, value in record.headers)
     body = b"\0" + varint(record.timestamp_delta) + varint(delta) + nullable(record.key) + nullable(record.value)
     body += headers if record.tail is None else record.tail
@@ -71,7 +71,7 @@ def batch(
     payload: bytes | None = None,
     count: int | None = None,
 ) -> bytes:
-    """A batch with a right checksum. `payload`, compressed, instead of the records' own."""
+    """Return a batch with a correct checksum. `payload`, if given, replaces the compressed records."""
     encoded = [encode_record(record, delta) for delta, record in enumerate(records)]
     number, compress = CODECS[codec]
     content = compress(b"".join(encoded)) if payload is None else payload
@@ -82,7 +82,7 @@ def batch(
 
 
 async def send_batch(bootstrap: str, topic: str, partition: int, content: bytes) -> int:
-    """Send a batch as it is; returns the offset of its first record. Raises what the broker refuses it with."""
+    """Send a batch unchanged; returns the offset of its first record. Raises the broker's error."""
     client = AIOKafkaClient(bootstrap_servers=bootstrap)
     await client.bootstrap()
     request = ProduceRequest(

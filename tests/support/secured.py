@@ -1,4 +1,4 @@
-"""A broker of its own that also listens for those who log in over TLS, with a certificate made for the occasion."""
+"""A broker with two TLS listeners, for logins and for client certificates, which are created for the test."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 USER = "obol"
-PASSWORD = "let-me-in"  # noqa: S105 - of a broker that lives as long as a test
+PASSWORD = "let-me-in"  # noqa: S105 - of a test's broker
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
 class SecuredKafkaServer(KafkaServer):
-    """Above the plain listener and the controller is one for SASL_SSL, with PLAIN and SCRAM-SHA-512, and one for SSL.
+    """A broker that also has a listener for SASL_SSL, with PLAIN and SCRAM-SHA-512, and one for SSL.
 
-    The first wants the password of `USER`, the second the client's certificate.
+    The first requires the password of `USER`, the second the client's certificate.
     """
 
     title: ClassVar[str] = "Kafka broker with logins"
@@ -30,26 +30,26 @@ class SecuredKafkaServer(KafkaServer):
 
     @property
     def with_password(self) -> str:
-        """Address for those who log in."""
+        """The address of the listener for logins."""
         return f"{LOOPBACK}:{self.port + 2}"
 
     @property
     def with_certificate(self) -> str:
-        """Address for those who show a certificate."""
+        """The address of the listener for client certificates."""
         return f"{LOOPBACK}:{self.port + 3}"
 
     @property
     def certificate(self) -> Path:
-        """The broker's certificate, which has signed itself, as PEM."""
+        """The broker's self-signed certificate, as PEM."""
         return self.folder / "broker.pem"
 
     @property
     def client_certificate(self) -> Path:
-        """A client's certificate and its key, which opens with `PASSWORD`, as PEM."""
+        """A client's certificate and its key, encrypted with `PASSWORD`, as PEM."""
         return self.folder / "client-with-key.pem"
 
     def settings(self) -> dict[str, str]:
-        """The plain broker's, and two listeners more."""
+        """Return the settings of a plain broker, with two more listeners."""
         found = super().settings()
         more = f",LOGIN://{self.with_password},MUTUAL://{self.with_certificate}"
         found["listeners"] += more
@@ -67,13 +67,13 @@ class SecuredKafkaServer(KafkaServer):
         }
 
     def prepare(self) -> Sequence[str]:
-        """With the certificates that the settings name."""
+        """Create the certificates first."""
         if not self.client_certificate.exists():
             self._make_certificates()
         return super().prepare()
 
     def format_arguments(self) -> Sequence[str]:
-        """The user of SCRAM is kept in the cluster's metadata."""
+        """Return the arguments that add the SCRAM user to the cluster's metadata."""
         return (f"--add-scram=SCRAM-SHA-512=[name={USER},password={PASSWORD}]",)
 
     def _make_certificates(self) -> None:

@@ -1,6 +1,6 @@
-"""The broker and the Redis of a test session: the one in the environment, a container, or a process; in this order.
+"""The broker and the Redis of a test session: from the environment, else in a container, else a process.
 
-Each session starts its own on free ports, with empty data, and stops it at its end, so sessions never meet.
+Each session starts its own on free ports, with empty data, and stops them at its end.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _REDIS_PORT = 6379
 
 
 def _kafka_container(port: int) -> DockerContainer:
-    """Return a container that listens on the port it is published at, so its advertised address fits on both sides."""
+    """Return a container that listens on the port at which it is published, so that its advertised address is valid."""
     config = ROOT / "tools" / "kafka" / "server.properties"
     environment = {
         "CLUSTER_ID": "b2JvbC10ZXN0cy1rYWZrYQ",
@@ -44,7 +44,7 @@ def _kafka_container(port: int) -> DockerContainer:
 
 
 def _redis_container(port: int) -> DockerContainer:
-    # Without protected mode, as Docker's bridge is no loopback; the port is published on loopback alone.
+    # Without protected mode, since Docker's bridge is not loopback; the port is published on loopback only.
     command = ["redis-server", "--bind", "*", "--protected-mode", "no", "--save", "", "--appendonly", "no"]
     container = DockerContainer(REDIS.container.image).with_command(command)
     return _published(container, _REDIS_PORT, port)
@@ -68,7 +68,7 @@ def _in_container(service: Service, container: DockerContainer, port: int) -> It
 
 @contextmanager
 def session_service(service: Service) -> Iterator[str]:
-    """Address of a service that answers while the context is open. `ToolError` where none can be had."""
+    """Yield the address of a service that runs while the context is open. Raises `ToolError` if none can be started."""
     address = os.environ.get(service.setting)
     if address:
         yield address

@@ -1,4 +1,4 @@
-"""Which topic a wire model belongs to."""
+"""Maps a wire model to its topic."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ _TOPICS = {
 
 
 def topic_of(event: Wire) -> str:
-    """The inbound topic, without namespace, whose records have that model."""
+    """Return the inbound topic (without namespace) of a record's model."""
     return _TOPICS[type(event)]

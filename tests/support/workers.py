@@ -1,4 +1,4 @@
-"""Real workers on a real broker: processes to start and kill, and a client that writes inputs and reads outputs."""
+"""Worker processes on a real broker, and a client that writes inputs and reads outputs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ APPLIED = tuple(spec.name for spec in INBOUND if spec is not PRICES)
 
 
 class Sent(NamedTuple):
-    """A record on its way in; the partition is by default the org's."""
+    """A record to be written to an input."""
 
     topic: str
     timestamp: int
@@ -49,7 +49,7 @@ class Sent(NamedTuple):
 
 
 class Read(NamedTuple):
-    """A record that was read back."""
+    """A record that was read."""
 
     partition: int
     offset: int
@@ -70,7 +70,7 @@ class Installation:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables that a worker of it gets."""
+        """The environment variables of its workers."""
         return {
             "KAFKA_BOOTSTRAP_SERVERS": self.bootstrap,
             "CROESUS_HOST": self.bootstrap,
@@ -84,19 +84,19 @@ class Installation:
 
     @property
     def settings(self) -> Settings:
-        """Its settings, as a worker reads them."""
+        """The settings of its workers."""
         return Settings.from_env(self.environment)
 
     async def provision(self) -> None:
-        """Make its topics."""
+        """Create its topics."""
         await provision(self.settings)
 
     def place(self, topic: str, org_id: str) -> int:
-        """The partition of an org's records in a topic."""
+        """Return the partition of an org's records in a topic."""
         return 0 if topic == PRICES.name else partition_of(org_id, self.partitions)
 
     def placed(self, records: Iterable[Record]) -> Iterator[Sent]:
-        """Records of the stand-ins, each where its org's are."""
+        """Yield records of the stand-ins, each with its org's partition."""
         for record in records:
             partition = self.place(record.topic, record.key or "") if record.partition is None else record.partition
             key = None if record.key is None else record.key.encode()
@@ -105,7 +105,7 @@ class Installation:
     async def send(self, records: Iterable[Sent], **producer_options: Any) -> None:
         """Write records, in their order within each partition, and wait until all are stored.
 
-        With a `transactional_id`, all of them can be read at once.
+        With a `transactional_id`, they are written in one transaction.
         """
         producer = AIOKafkaProducer(
             bootstrap_servers=self.bootstrap, enable_idempotence=True, max_batch_size=262_144, **producer_options
@@ -137,15 +137,15 @@ class Installation:
             await producer.stop()
 
     def changelog(self, table: str) -> str:
-        """The full name of a table's changelog."""
+        """Return the full name of a table's changelog."""
         return f"{self.settings.app_id}-{table}-changelog"
 
     async def read(self, topic: str) -> list[Read]:
-        """Everything that is committed in a topic, partition after partition."""
+        """Return all committed records of a topic, partition after partition."""
         return await self._read(self.settings.topic(topic), TOPICS[topic].partitions(self.partitions))
 
     async def read_changelog(self, table: str) -> list[Read]:
-        """Everything that is committed in a table's changelog, partition after partition."""
+        """Return all committed records of a table's changelog, partition after partition."""
         return await self._read(self.changelog(table), self.partitions)
 
     async def _read(self, name: str, partitions: int) -> list[Read]:
@@ -172,7 +172,7 @@ class Installation:
             await consumer.stop()
 
     async def ends(self, tps: list[Any]) -> dict[Any, int]:
-        """Where partitions end, transactions included whose markers are still on their way."""
+        """Return the end offsets of partitions, open transactions included."""
         broker = AioKafka({"bootstrap_servers": self.bootstrap}).admin("test")
         await broker.start()
         try:
@@ -182,18 +182,18 @@ class Installation:
         return {tp: found[tp] for tp in tps}
 
     async def lag(self) -> dict[str, int]:
-        """By topic: how many offsets the group has still to commit."""
+        """Return the lag of the consumer group, by topic."""
         async with LagWatch(self) as watch:
             return await watch.lag()
 
     async def wait_until_caught_up(self, workers: Iterable[Worker], deadline_s: float = DEADLINE_S) -> None:
-        """Wait until everything in the inputs is applied and committed; a worker that ends meanwhile is a failure."""
+        """Wait until all inputs are applied and committed. A worker that ends meanwhile is a failure."""
         async with LagWatch(self) as watch:
             await watch.wait_until(0, workers, deadline_s)
 
 
 class LagWatch:
-    """Sees how far the workers are behind, again and again; the inputs stand still meanwhile."""
+    """Measures the lag of the workers repeatedly. The inputs must not change meanwhile."""
 
     def __init__(self, installation: Installation) -> None:
         self._installation = installation
@@ -216,12 +216,12 @@ class LagWatch:
         await self._admin.close()
 
     async def lag(self) -> dict[str, int]:
-        """By topic: how many offsets the group has still to commit."""
+        """Return the lag of the consumer group, by topic."""
         settings = self._installation.settings
         try:
             committed = await self._admin.list_consumer_group_offsets(settings.app_id)
         except KafkaError as error:
-            # A new broker makes its offsets topic when the first group asks; and one that was asked may be lost.
+            # A new broker creates its offsets topic at the first request; a broker may also be lost.
             if not error.retriable:
                 raise
             committed = {}
@@ -232,7 +232,7 @@ class LagWatch:
         return behind
 
     async def wait_until(self, behind: int, workers: Iterable[Worker], deadline_s: float = DEADLINE_S) -> int:
-        """Wait until at most so many offsets are left; how many are. A worker that ends meanwhile is a failure."""
+        """Wait until the lag is at most `behind`; returns the lag. A worker that ends meanwhile is a failure."""
         end_s = time.monotonic() + deadline_s
         while (left := sum((lag := await self.lag()).values())) > behind:
             for worker in workers:
@@ -245,7 +245,7 @@ class LagWatch:
 
 
 class Worker:
-    """A worker process; `flags` are Faust's."""
+    """A worker process. `flags`: Faust's."""
 
     def __init__(self, installation: Installation, *flags: str, **environ: str) -> None:
         self.port = free_ports(1)
@@ -276,17 +276,17 @@ class Worker:
 
     @property
     def url(self) -> str:
-        """Where its web views are."""
+        """The address of its web views."""
         return f"http://127.0.0.1:{self.port}"
 
     def kill(self) -> None:
-        """`kill -9`."""
+        """Send `kill -9`."""
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
 
     def stop(self, deadline_s: float = 30.0) -> int:
-        """Stop it as one does, once it is there to be stopped, and wait until it has."""
+        """Stop it with SIGTERM, once it has started, and return its exit code."""
         self.wait_for("Starting...")
         self.process.send_signal(signal.SIGTERM)
         try:
@@ -294,22 +294,22 @@ class Worker:
         except subprocess.TimeoutExpired as error:
             message = f"the worker has not stopped after {deadline_s:g} s\n{self.tail()}"
             raise AssertionError(message) from error
-        # It was done and yet stayed until its own deadline: something in it never ended.
+        # It had committed, but was ended by its own deadline: a task did not end.
         assert "still running after" not in self.tail(), self.tail()
         return code
 
     def wait(self, deadline_s: float = DEADLINE_S) -> int:
-        """Wait until it ends by itself; its exit code."""
+        """Wait until it ends by itself, and return its exit code."""
         return self.process.wait(deadline_s)
 
     def check(self) -> None:
-        """Fail when it has ended."""
+        """Raise `AssertionError` if it has ended."""
         if self.process.poll() is not None:
             message = f"the worker has ended with code {self.process.returncode}\n{self.tail()}"
             raise AssertionError(message)
 
     def wait_for(self, words: str, deadline_s: float = DEADLINE_S) -> None:
-        """Wait until its log has `words`."""
+        """Wait until its log contains `words`."""
         end_s = time.monotonic() + deadline_s
         while words not in self.log.read_text(errors="replace"):
             self.check()
@@ -319,5 +319,5 @@ class Worker:
             time.sleep(POLL_S)
 
     def tail(self, lines: int = 40) -> str:
-        """The end of its log."""
+        """Return the last lines of its log."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:]) + "\n"

@@ -16,7 +16,7 @@ from tests.support.workers import DEADLINE_S, POLL_S, Installation, Sent, Worker
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.support.http_get import Answer
+    from tests.support.http_get import Response
 
 DAY = "2026-01-15"
 MINUTE_MS = 60_000
@@ -28,7 +28,7 @@ def at(clock: str) -> int:
     return parse_rfc3339(f"{DAY}T{clock if clock.count(':') == 2 else f'{clock}:00'}.000Z")
 
 
-def get(url: str, **headers: str) -> Answer:
+def get(url: str, **headers: str) -> Response:
     """GET as `http_get` does, from a worker that is there."""
     return http_get.get(url, GET_DEADLINE_S, **headers)
 
@@ -96,7 +96,7 @@ class Live:
         await self.installation.send(records, transactional_id=f"{self.installation.namespace}-stories")
         await self.installation.wait_until_caught_up(self.workers)
 
-    def get(self, path: str, worker: int = 0, **headers: str) -> Answer:
+    def get(self, path: str, worker: int = 0, **headers: str) -> Response:
         """Return a worker's response."""
         return get(self.workers[worker].url + path, **headers)
 

@@ -1,1 +1,1 @@
-"""The engine in process for tests: one timeline language, one world."""
+"""The engine in process for tests: the timeline language, and the world that runs it."""

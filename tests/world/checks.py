@@ -1,4 +1,4 @@
-"""What holds whatever happens: of all that goes out, and of all that is kept."""
+"""Checks that hold after every test: of all outputs, and of all rows."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -7,7 +7,7 @@ from typing import Any
 from schemas.times import parse_rfc3339, rfc3339
 from tests.world.world import Sent, World
 
-# The fields of the contract; an instance's change may say what went wrong, a refusal its code.
+# The fields of the contract. An instance's change may have an error, a rejected result a code.
 USAGE_FIELDS = {"id", "type", "org_id", "window_id", "profile", "quantity", "duration_ms"}
 USAGE_FIELDS |= {"interval_start", "interval_end"}
 CHANGE_FIELDS = {"event_id", "org_id", "kind", "id", "to", "reason", "at"}
@@ -21,7 +21,7 @@ MAX_INSTANCES = 25
 
 
 def check_outputs(sent: Sequence[Sent]) -> None:  # noqa: C901, PLR0915 - one case for each topic
-    """Ids follow from content, and stand for one thing each; pieces of a window join, inside clock minutes (B4)."""
+    """Check ids, fields and order of all outputs, and that a window's usage events have no gaps (B4)."""
     changes: dict[tuple[str, str, str], int] = {}
     orders: set[tuple[str, str]] = set()
     host_orders: dict[tuple[str, str, str], int] = {}
@@ -30,7 +30,7 @@ def check_outputs(sent: Sequence[Sent]) -> None:  # noqa: C901, PLR0915 - one ca
     credited: dict[tuple[str, str], list[tuple[int, int]]] = {}
     notices: dict[str, int] = {}
     results: dict[tuple[str, str, str, bool], bytes] = {}
-    # Credits last: across topics Kafka has no order, and each takes back from a usage event.
+    # Credits last: Kafka has no order across topics, and a credit refers to a usage event.
     for topic, _, key, value, raw in sorted(sent, key=lambda each: each.topic == "croesus.credits"):
         if topic == "dead.letters":
             continue
@@ -94,7 +94,7 @@ def check_outputs(sent: Sequence[Sent]) -> None:  # noqa: C901, PLR0915 - one ca
 
 
 def check_rows(world: World) -> None:
-    """B12 of every window; R5; I2: the meter of an instance's state runs, and no other; I5."""
+    """Check B12 of every window, R5, I5, and that the meter of each instance's state runs and no other (I2)."""
     for org_id in world.orgs():
         replicas, instances = world.all("replica", org_id), world.all("instance", org_id)
         for window in [window for owner in (*replicas, *instances) for window in owner["windows"]]:

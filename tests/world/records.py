@@ -1,4 +1,4 @@
-"""The verbs of a scenario, as the records that the contract knows."""
+"""Converts the acts of a timeline to records of the contract."""
 
 import json
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from tests.world.timeline import Act, to_ms
 
 
 class Record(NamedTuple):
-    """A record as a producer would send it."""
+    """A record to be sent."""
 
     topic: str
     timestamp: int
@@ -18,7 +18,7 @@ class Record(NamedTuple):
     value: bytes
 
 
-WHERE = {
+TOPIC_OF = {
     "create": "user.commands",
     "stop": "user.commands",
     "deploy": "user.commands",
@@ -37,7 +37,7 @@ WHERE = {
     "system_failure": "execlet.progress",
     "vm_crash": "execlet.progress",
     "report": "host.reports",
-    "beat": "execlet.heartbeats",
+    "heartbeat": "execlet.heartbeats",
     "balance": "croesus.accounts",
     "suspend": "croesus.accounts",
     "reinstate": "croesus.accounts",
@@ -61,7 +61,7 @@ CONSTANTS = {"true": True, "false": False, "null": None}
 
 
 class Numbers:
-    """Ids for what a scenario does not name itself: c1, c2, … for commands, e1, e2, … for events."""
+    """Generates ids where a timeline has none: c1, c2, … for commands, e1, e2, … for events."""
 
     def __init__(self) -> None:
         self._commands = count(1)
@@ -75,9 +75,9 @@ class Numbers:
 
 
 def record(act: Act, numbers: Numbers) -> Record:
-    """The record of one act."""
+    """Return the record of one act."""
     verb, *words = act.words
-    topic = WHERE[verb]
+    topic = TOPIC_OF[verb]
     if topic == "obol.clock":
         # `tick at=12:00`: with the writer's own clock.
         written = {name: to_ms(value) for name, _, value in (word.partition("=") for word in words)}
@@ -114,7 +114,7 @@ def record(act: Act, numbers: Numbers) -> Record:
 
 def _command(verb: str, words: list[str]) -> Iterator[tuple[str, Any]]:
     if verb == "command":
-        # Anything else, as it is: `command type=create_deployment deployment_id=7`.
+        # Any command, field by field: `command type=create_deployment deployment_id=7`.
         yield from _options(words)
         return
     if verb.endswith("_instance"):

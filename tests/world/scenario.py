@@ -1,4 +1,4 @@
-"""Plays a timeline and holds what comes of it against what its file says, line by line."""
+"""Runs a timeline, and compares its outputs and rows with those in its file."""
 
 import re
 from collections.abc import Sequence
@@ -7,9 +7,9 @@ from pathlib import Path
 
 from streams.rules.context import Switches
 from tests.world.checks import check_outputs, check_rows
-from tests.world.records import WHERE, record
+from tests.world.records import TOPIC_OF, record
 from tests.world.timeline import ORG, Step, read
-from tests.world.words import by_kind, plain, told
+from tests.world.words import by_kind, describe_step, plain
 from tests.world.world import Mode, World
 
 ANY = "…"
@@ -17,14 +17,14 @@ _MORE = re.compile(rf"{ANY} (\d+) more")
 
 
 class Scenario:
-    """One timeline being played."""
+    """One run of a timeline."""
 
     def __init__(self, path: Path, mode: Mode) -> None:
         self.path = path
         self.world = World(mode)
 
     def play(self) -> None:
-        """Play all of it."""
+        """Run all steps."""
         for step in read(self.path):
             try:
                 self._play(step)
@@ -35,19 +35,19 @@ class Scenario:
         check_outputs(self.world.all_sent)
 
     def _play(self, step: Step) -> None:
-        settings = [act for act in step.acts if act.words[0] not in WHERE]
+        settings = [act for act in step.acts if act.words[0] not in TOPIC_OF]
         for act in settings:
             self._set(act.words)
         sent = self.world.take([record(act, self.world.numbers) for act in step.acts if act not in settings])
         times = {act.at for act in step.acts}
         assert {message.timestamp for message in sent} <= times, "an output has the time of no record"
-        expected, found = compared(by_kind(step.sent), told(self.world))
+        expected, found = compared(by_kind(step.sent), describe_step(self.world))
         difference = "\n".join(ndiff(expected, found))
-        assert found == expected, f"- as written, + as it came:\n{difference}"
+        assert found == expected, f"- expected, + found:\n{difference}"
         for line, question in step.state:
             subject, _, wanted = question.partition(": ")
-            answer = self._state(subject, wanted)
-            assert fits(wanted, answer), f"line {line}:\n- {wanted}\n+ {answer}"
+            found_state = self._state(subject, wanted)
+            assert fits(wanted, found_state), f"line {line}:\n- {wanted}\n+ {found_state}"
 
     def _set(self, words: list[str]) -> None:
         match words:
@@ -84,12 +84,12 @@ class Scenario:
 
 
 def fits(wanted: str, found: str) -> bool:
-    """Whether `found` is what was written, `…` in it standing for any text."""
+    """Return whether `found` is `wanted`, in which `…` matches any text."""
     return re.fullmatch(".*".join(map(re.escape, wanted.split(ANY))), found, re.DOTALL) is not None
 
 
 def compared(wanted: Sequence[str], found: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Both, as they are to be compared: what fits a line with `…` is that line, and `… n more` stands for n lines."""
+    """Return both for comparison: a line that matches one with `…` is replaced by it, and n lines match `… n more`."""
     written = [line for line in wanted if not _MORE.fullmatch(line)]
     left = list(found)
     if len(written) == len(wanted):

@@ -1,17 +1,17 @@
-"""Scenarios as text: what is sent when, and, under it, everything that must come of it.
+"""The timeline language: records with their times, and under them the expected outputs and rows.
 
     # a comment
     12:00 healthy d1-r1            one record; its time is the record's timestamp
-    & tick                         sent together with the record above, at the same time (`& 11:59 tick`: at its own)
-      > replica d1-r1 …            what this step sends, all of it, in order within each kind
-      ? window d1-r1.w1: …         what the rows say afterwards
-      > … 74 more                  stands for that many lines, wherever they are
-    12:00:30..12:30 beat d1-r1 every 30s; tick every 1m
-                                   many records, at the multiples of each period, one step; both ends included; `{n}`
-                                   in them is 1, 2, 3 …
+    & tick                         sent together with the record above, at its time (`& 11:59 tick`: at another)
+      > replica d1-r1 …            the outputs of this step, all of them, in order within each kind
+      ? window d1-r1.w1: …         the state afterwards
+      > … 74 more                  matches that many lines, in any place
+    12:00:30..12:30 heartbeat d1-r1 every 30s; tick every 1m
+                                   many records in one step, at the multiples of each period, both ends included;
+                                   `{n}` in them is 1, 2, 3 …
 
 A time is `[<n>d ]HH:MM[:SS[.mmm]]`, on day 0 of the scenario or n days later. Before a verb, `<org>:` names another org
-than `acme`. `records.py` lists the verbs, `words.py` the words of what is expected; in those, `…` stands for any text.
+than `acme`. `records.py` lists the verbs, `words.py` the format of expected lines, in which `…` matches any text.
 """
 
 import re
@@ -34,7 +34,7 @@ _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 
 
 class Act(NamedTuple):
-    """One thing to do: `words[0]` is the verb."""
+    """One record or setting of a timeline; `words[0]` is the verb."""
 
     at: int
     org_id: str
@@ -43,7 +43,7 @@ class Act(NamedTuple):
 
 @dataclass
 class Step:
-    """Acts that are handed over together, and what must come of them."""
+    """Acts that are sent together, and the expected outputs and state."""
 
     line: int
     acts: list[Act]
@@ -52,7 +52,7 @@ class Step:
 
 
 def to_ms(clock: str) -> int:
-    """`1d 12:00:00.250` → ms since 1970."""
+    """Convert `1d 12:00:00.250` to ms since 1970."""
     day, _, clock = clock.rpartition("d ")
     hours, minutes, *rest = clock.split(":")
     seconds, _, thousandths = (rest[0] if rest else "0").partition(".")
@@ -61,7 +61,7 @@ def to_ms(clock: str) -> int:
 
 
 def to_clock(at: int) -> str:
-    """Ms since 1970 → as short as `to_ms` reads it."""
+    """Convert ms since 1970 to the shortest form that `to_ms` accepts."""
     day, in_day = divmod(at - DAY_0_MS, DAY_MS)
     seconds, thousandths = divmod(in_day, 1_000)
     minutes, seconds = divmod(seconds, 60)
@@ -74,7 +74,7 @@ def to_clock(at: int) -> str:
 
 
 def read(path: Path) -> list[Step]:
-    """The steps of a scenario's file."""
+    """Return the steps of a timeline's file."""
     steps: list[Step] = []
     for number, raw in enumerate(path.read_text().splitlines(), start=1):
         line = raw.strip()
@@ -92,22 +92,22 @@ def read(path: Path) -> list[Step]:
 
 
 def acts(line: str, at: int | None = None) -> Iterator[Act]:
-    """What one line of a timeline does; `at` is its time where it names none."""
+    """Yield the acts of one line; `at` is their time if the line has none."""
     if many := _RANGE.fullmatch(line):
-        # Within a topic offset decides, so these are written in the order in which they happen.
+        # Within a topic the offset decides, so these are written in order of their times.
         yield from sorted(_many(to_ms(many[1]), to_ms(many[2]), many[3]), key=lambda act: act.at)
         return
     single = _SINGLE.fullmatch(line)
     assert single
     moment = to_ms(single[1]) if single[1] else at
-    assert moment is not None, f"{line!r} says not when"
+    assert moment is not None, f"{line!r} has no time"
     yield _act(moment, single[2])
 
 
 def _many(first: int, last: int, text: str) -> Iterator[Act]:
     for part in text.split("; "):
         every = _EVERY.fullmatch(part)
-        assert every, f"{part!r} says not how often"
+        assert every, f"{part!r} has no period"
         period = int(every[2]) * _UNIT_MS[every[3]]
         for n, moment in enumerate(range(-(-first // period) * period, last + 1, period), start=1):
             yield _act(moment, every[1].replace("{n}", str(n)))

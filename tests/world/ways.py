@@ -1,4 +1,4 @@
-"""A log read in any way: in pieces, with commits and crashes in between (B11)."""
+"""Runs a log in a driver in arbitrary parts, with commits and crashes in between (B11)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,7 +13,7 @@ RANKS = [spec.name for spec in INBOUND]
 
 
 class Way(NamedTuple):
-    """How a log is read for a while: how many records are there, how many are fetched and applied, and what then."""
+    """One part: how many records are written, fetched and applied, and what happens then."""
 
     arrive: int
     fetch: int
@@ -34,12 +34,12 @@ WAYS = st.lists(
 
 
 def in_order(record: Record) -> tuple[int, int]:
-    """A record's place in the contract's order."""
+    """Return a record's sort key in the contract's order."""
     return record.timestamp, RANKS.index(record.topic)
 
 
 def write(driver: ShardDriver, records: Sequence[Record]) -> None:
-    """Put records into the log."""
+    """Write records to the log."""
     for each in records:
         if each.topic == "obol.clock":
             driver.tick(each.timestamp)
@@ -48,7 +48,7 @@ def write(driver: ShardDriver, records: Sequence[Record]) -> None:
 
 
 def undisturbed(records: Sequence[Record]) -> ShardDriver:
-    """A driver through with all records, which were there from the start."""
+    """Return a driver that has applied all records, written at once."""
     driver = ShardDriver()
     write(driver, records)
     driver.run()
@@ -56,7 +56,7 @@ def undisturbed(records: Sequence[Record]) -> ShardDriver:
 
 
 def disturbed(records: Sequence[Record], ways: Sequence[Way], max_run_records: int) -> ShardDriver:
-    """A driver through with all records, having gone all `ways`."""
+    """Return a driver that has applied all records, in the parts `ways`."""
     driver = ShardDriver(max_run_records=max_run_records)
     # Prices are read to their end before anything else.
     write(driver, [each for each in records if each.topic == PRICES.name])
@@ -79,7 +79,7 @@ def disturbed(records: Sequence[Record], ways: Sequence[Way], max_run_records: i
 
 
 def written(driver: ShardDriver) -> dict[str, list[tuple[int, bytes | None, bytes | None]]]:
-    """All that went out, by topic."""
+    """Return all outputs, by topic."""
     return {
         spec.name: [(each.timestamp, each.key, each.value) for each in driver.records(spec.name)] for spec in OUTBOUND
     }

@@ -1,4 +1,4 @@
-"""What came of a step, in the words of a timeline."""
+"""Describes the outputs of a step in the format of a timeline."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ from streams.rules.decision import LogLine
 from tests.world.timeline import ORG, to_clock
 from tests.world.world import Sent, World
 
-# In this order a step's lines are compared: within a topic order counts, across topics Kafka has none.
+# The order in which a step's lines are compared: Kafka has an order within a topic, but none across topics.
 KINDS = {
     "deployment": 0,
     "replica": 0,
@@ -25,19 +25,19 @@ KINDS = {
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
-def told(world: World) -> list[str]:
-    """The last step, whole: outputs by topic, what was counted, what the log says."""
-    lines = [*tell(world.sent), *tell_counts(world.counts), *tell_log_lines(world.log_lines)]
+def describe_step(world: World) -> list[str]:
+    """Return the lines of the last step: outputs by topic, counts and log lines."""
+    lines = [*describe(world.sent), *describe_counts(world.counts), *describe_log_lines(world.log_lines)]
     return by_kind(lines)
 
 
 def by_kind(lines: Sequence[str]) -> list[str]:
-    """Lines in the order in which they are compared."""
+    """Return the lines in the order in which they are compared."""
     return sorted(lines, key=lambda line: KINDS.get(line.split()[0], len(KINDS)))
 
 
-def tell(sent: Sequence[Sent]) -> Iterator[str]:  # noqa: C901 - one case for each topic
-    """Outputs; the usage events of one window in a row are one line."""
+def describe(sent: Sequence[Sent]) -> Iterator[str]:  # noqa: C901 - one case for each topic
+    """Yield a line for each output; consecutive usage events of one window are one line."""
     usage: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for topic, timestamp, key, value, _ in sent:
         name = "" if key == ORG else f"{key}/"
@@ -74,7 +74,7 @@ def tell(sent: Sequence[Sent]) -> Iterator[str]:  # noqa: C901 - one case for ea
             case "dead.letters":
                 yield f"dead {value['reason']}"
             case _:
-                msg = f"a timeline has no words for {topic}"
+                msg = f"a timeline has no format for {topic}"
                 raise AssertionError(msg)
     for (name, window_id), events in usage.items():
         start, end = _at(events[0]["interval_start"]), _at(events[-1]["interval_end"])
@@ -87,21 +87,21 @@ def tell(sent: Sequence[Sent]) -> Iterator[str]:  # noqa: C901 - one case for ea
         yield f"usage {name}{window_id} {profile}{many} {start}..{end} {len(events)} events {total} ms"
 
 
-def tell_counts(counts: Mapping[tuple[str, str], int]) -> Iterator[str]:
-    """What was counted: ignored records by reason, duplicates and late ones by topic, what was overbilled."""
+def describe_counts(counts: Mapping[tuple[str, str], int]) -> Iterator[str]:
+    """Yield a line for each count: ignored records by reason, duplicates and late ones by topic, overbilled time."""
     for (kind, detail), number in counts.items():
         yield f"{kind} {detail}" + (f" {number}" if number != 1 else "")
 
 
-def tell_log_lines(lines: Sequence[LogLine]) -> Iterator[str]:
-    """What the log says, its times short."""
-    for note in lines:
-        fields = [f"{name}={plain(value)}" for name, value in note.fields.items() if name not in {"id", "org_id"}]
-        yield f"log {note.level}: {note.event}: {' '.join(fields)}"
+def describe_log_lines(lines: Sequence[LogLine]) -> Iterator[str]:
+    """Yield the log lines, with short times."""
+    for line in lines:
+        fields = [f"{name}={plain(value)}" for name, value in line.fields.items() if name not in {"id", "org_id"}]
+        yield f"log {line.level}: {line.event}: {' '.join(fields)}"
 
 
 def plain(value: Any) -> str:
-    """A value of a view as a timeline has it: no value is `-`, a time is short, a list is comma-separated."""
+    """Return a view's value in the format of a timeline: None is `-`, a time is short, a list is comma-separated."""
     match value:
         case None:
             return "-"

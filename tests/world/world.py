@@ -1,4 +1,4 @@
-"""The engine in process, as a test sees it: lines of a timeline in, everything that came of them out."""
+"""The test world: lines of a timeline in, outputs and state out."""
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
@@ -22,16 +22,16 @@ COUNTED = ("ignored", "duplicate", "out_of_order", "overbilled_ms")
 
 
 class Mode(StrEnum):
-    """How the worker fares meanwhile; a scenario comes out the same in each (B11)."""
+    """How the records are processed; a scenario has the same outputs in each mode (B11)."""
 
-    STEADY = "steady"
-    RESTARTS = "restarts"  # it is restarted before every step
-    CRASHES = "crashes"  # every step is half done twice, once before and once in the commit, before it is done
-    SINGLE = "single"  # one record is read, applied and committed at a time
+    STEADY = "steady"  # no restarts
+    RESTARTS = "restarts"  # a restart before every step
+    CRASHES = "crashes"  # two crashes in every step: before a commit, and in it
+    SINGLE = "single"  # one record is applied and committed at a time
 
 
 class Sent(NamedTuple):
-    """An outbound record, its value parsed, and as it was written."""
+    """An outbound record; `value` is `raw`, parsed."""
 
     topic: str
     timestamp: int
@@ -41,10 +41,10 @@ class Sent(NamedTuple):
 
 
 class World:
-    """An installation in process: what came in, what went out, what is kept.
+    """An installation in process.
 
-    `sent`, `log_lines` and `counts` are of the last step; `all_sent` of all. State is read in the shapes of the
-    contract's views, so that a test depends on nothing else of how rows are kept.
+    `sent`, `log_lines` and `counts` are of the last step; `all_sent` of all. State is read as in the
+    contract's views, so that tests do not depend on the format of rows.
     """
 
     def __init__(self, mode: Mode = Mode.STEADY, *, partitions: int = 1) -> None:
@@ -59,16 +59,16 @@ class World:
         self._logged = 0
         self._counted: dict[tuple[str, str], int] = {}
 
-    # What happens
+    # Records and restarts
 
     def restart(self) -> None:
-        """Lose all but what was committed: every row comes back as it was."""
-        before = self.kept()
+        """Crash and restore; check that all rows are the same afterwards."""
+        before = self.state()
         self.driver.crash()
-        assert self.kept() == before, "a row changed and was not written"
+        assert self.state() == before, "a row was changed but not committed"
 
     def set(self, switches: Switches | None = None, retention_h: int | None = None) -> None:
-        """Restart the worker, with other settings."""
+        """Restart with other settings."""
         if switches is not None:
             self.driver.switches = switches
         if retention_h is not None:
@@ -76,14 +76,14 @@ class World:
         self.driver.crash()
 
     def do(self, *lines: str) -> list[Sent]:
-        """Take lines of a timeline one after the other; returns what the last one sent."""
+        """Run lines of a timeline one after the other; returns the outputs of the last."""
         sent: list[Sent] = []
         for line in lines:
             sent = self.take([record(act, self.numbers) for act in acts(line)])
         return sent
 
     def take(self, records: Sequence[Record]) -> list[Sent]:
-        """Apply and commit records that are there at the same time; returns what that sent."""
+        """Apply and commit records that are written together; returns their outputs."""
         if self.mode is Mode.RESTARTS:
             self.restart()
         for each in records:
@@ -115,19 +115,19 @@ class World:
         self._counted = now
         return self.sent
 
-    # What is seen
+    # State
 
     @property
     def as_of(self) -> int:
-        """The greatest time read in order, of all partitions."""
+        """The greatest timestamp applied, of all partitions."""
         return max(shard.position.as_of for shard in self.driver.shards.values())
 
     def orgs(self) -> list[str]:
-        """Every org of which anything is known, in order."""
+        """Return the ids of all orgs that have rows, in order."""
         return sorted(org_id for shard in self.driver.shards.values() for org_id in shard.store.orgs)
 
     def find(self, kind: str, row_id: str = "", org_id: str = ORG) -> Json | None:
-        """The view of an `org`, `deployment`, `replica`, `instance` or `window`; None where it has no row."""
+        """Return the view of an `org`, `deployment`, `replica`, `instance` or `window`; None if it has no row."""
         rows = self._rows(org_id)
         if rows is None:
             return None
@@ -139,13 +139,13 @@ class World:
         return next((one for one in self.all(kind, org_id) if one[f"{kind}_id"] == row_id), None)
 
     def view(self, kind: str, row_id: str = "", org_id: str = ORG) -> Json:
-        """The view of what must have a row."""
+        """Return the view of an entity that must have a row."""
         found = self.find(kind, row_id, org_id)
         assert found is not None, f"{kind} {org_id}/{row_id} has no row"
         return found
 
     def all(self, kind: str, org_id: str = ORG) -> list[Json]:
-        """The views of all of an org's `deployment`s, `replica`s or `instance`s."""
+        """Return the views of all of an org's `deployment`s, `replica`s or `instance`s."""
         rows, view = self._rows(org_id), self._view(org_id)
         if rows is None:
             return []
@@ -160,8 +160,8 @@ class World:
             case _:
                 raise AssertionError(kind)
 
-    def kept(self) -> dict[str, list[Json | None]]:
-        """Every view of every org."""
+    def state(self) -> dict[str, list[Json | None]]:
+        """Return all views of all orgs."""
         kinds = ("deployment", "replica", "instance")
         return {
             org_id: [self.find("org", org_id=org_id), *(one for kind in kinds for one in self.all(kind, org_id))]
@@ -169,7 +169,7 @@ class World:
         }
 
     def rows_written(self, table: str) -> int:
-        """How many rows of a table commits have written so far, each time anew."""
+        """Return how many records were written to a table's changelog."""
         return sum(len(written) for (name, _), written in self.driver.log.changelogs.items() if name == table)
 
     def _rows(self, org_id: str) -> OrgRows | None:

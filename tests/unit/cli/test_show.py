@@ -37,7 +37,7 @@ def world_with_a_charge() -> World:
     world.balance("11:30", "acme", "1000")
     world.deploy("12:00", "acme", "chat")
     world.healthy("12:00", "acme", "chat-r1")
-    world.beat("12:01", "acme", "chat-r1")
+    world.heartbeat("12:01", "acme", "chat-r1")
     world.ticks("12:01", "12:02")
     world.deploy("12:03", "other", "twin")
     world.deploy("12:03", "acme", "twin")

@@ -117,7 +117,7 @@ def busy_world() -> World:
     world.rent("12:00:20", "acme", "box")
     world.report("12:00:30", "acme", "box", "workload_up")
     world.ticks("12:01", "12:03")
-    world.beat("12:03:30", "acme", "chat-r1")
+    world.heartbeat("12:03:30", "acme", "chat-r1")
     world.command("12:04:30", "acme", type="stop_instance", instance_id="box")
     world.report("12:04:40", "acme", "box", "stop_confirmed")
     world.progress("12:05:30", "acme", "chat-r2", "VM_CRASH", "gone")

@@ -22,7 +22,7 @@ def running() -> World:
 
 
 def test_an_untouched_store_passes() -> None:
-    running().do("12:01 beat d1-r1", "12:02 tick")
+    running().do("12:01 heartbeat d1-r1", "12:02 tick")
 
 
 def forget_a_change(rows: OrgRows) -> None:

@@ -148,7 +148,7 @@ async def test_each_unfinished_window_has_one_condition() -> None:
     world.deploy("12:00", "acme", "chat", min_replicas=3)
     for number in (1, 2, 3):
         world.healthy("12:00", "acme", f"chat-r{number}")
-    world.beat("12:04", "acme", "chat-r1")
+    world.heartbeat("12:04", "acme", "chat-r1")
     world.tick("12:05")
     # One has a heartbeat within 90 s, two have none since 12:00, so their horizon is 12:01 (B3).
     found = await scraped(world)
@@ -194,7 +194,7 @@ async def test_a_closed_window_with_time_left_to_bill() -> None:
     world.deploy("12:00", "acme", "chat")
     world.healthy("12:00", "acme", "chat-r1")
     for minute in range(1, 75):
-        world.beat(f"{12 + minute // 60}:{minute % 60:02}", "acme", "chat-r1")
+        world.heartbeat(f"{12 + minute // 60}:{minute % 60:02}", "acme", "chat-r1")
     world.progress("13:15", "acme", "chat-r1", "SYSTEM_FAILURE")
     # 75 minutes are to be billed, at most 60 events per record (B5). The last heartbeat, at 13:14, covers all of them.
     world.tick("13:16")

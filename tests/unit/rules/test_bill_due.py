@@ -44,7 +44,7 @@ def test_an_open_dedicated_window(
 ) -> None:
     world = World()
     world.do(*PRICES, "11:30 create d")
-    world.do(f"{clock(opened_at)} healthy d-r1", *(f"{clock(beat)} beat d-r1" for beat in beats))
+    world.do(f"{clock(opened_at)} healthy d-r1", *(f"{clock(beat)} heartbeat d-r1" for beat in beats))
     world.do(*(f"{clock(tick)} tick" for tick in ticks))
     before = world.rows_written("windows")
     assert pieces_of(world.do(f"{clock(now)} tick")) == pieces

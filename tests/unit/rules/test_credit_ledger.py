@@ -79,7 +79,7 @@ def test_what_is_owed_back_is_what_a_ledger_by_hand_says(  # noqa: C901 - one ca
             do(f"{to_clock(now)} price dedicated.h100.1x {'2.50' if what == 'priced' else 'none'}")
         elif what == "minutes":
             now += (length_s % 90 + 1) * 60_000
-            do(f"{to_clock(now)} beat d-r1")
+            do(f"{to_clock(now)} heartbeat d-r1")
             do(f"{to_clock(now)} tick")
     assert credited == owed or {key: value for key, value in owed.items() if value} == credited
     check_outputs(world.all_sent)

@@ -24,7 +24,7 @@ REPLICAS = [f"{deployment}-r{n}" for deployment in ("d1", "d2", "d3") for n in (
 EVENTS = st.one_of(
     st.just(["tick"]),
     st.just(["tick"]),
-    st.builds(lambda replica: ["beat", replica], st.sampled_from(REPLICAS)),
+    st.builds(lambda replica: ["heartbeat", replica], st.sampled_from(REPLICAS)),
     st.builds(lambda replica: ["healthy", replica], st.sampled_from(REPLICAS)),
     st.builds(lambda replica: ["healthy", replica], st.sampled_from(REPLICAS[:4])),
     st.builds(lambda replica: ["restarting", replica], st.sampled_from(REPLICAS)),

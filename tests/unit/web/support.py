@@ -132,7 +132,7 @@ class World:
     def healthy(self, clock: str, org: str, replica: str) -> None:
         self.progress(clock, org, replica, "RUNNING", "healthy")
 
-    def beat(self, clock: str, org: str, replica: str) -> None:
+    def heartbeat(self, clock: str, org: str, replica: str) -> None:
         self._of_org(clock, "execlet.heartbeats", org, Heartbeat(org_id=org, replica_id=replica))
 
     def report(self, clock: str, org: str, instance: str, report: str, **fields: Any) -> None:

@@ -155,13 +155,13 @@ async def test_a_pause_a_catch_up_and_a_minute_that_is_still_open() -> None:
     world.price("11:00", "dedicated.h100.1x", "360")
     world.deploy("12:00", "acme", "chat")
     world.healthy("12:00", "acme", "chat-r1")
-    world.beat("12:01", "acme", "chat-r1")
+    world.heartbeat("12:01", "acme", "chat-r1")
     world.ticks("12:01", "12:09")
     async with serving(world) as (worker,):
         assert (await explain(worker, f"chat-r1:{utc('12:01')}"))["charged"] is True
         paused = await explain(worker, f"chat-r1:{utc('12:02')}")
         assert (paused["reason"], paused["held"]) == ("paused", "no_heartbeat")
-        world.beat("12:10", "acme", "chat-r1")
+        world.heartbeat("12:10", "acme", "chat-r1")
         assert (await explain(worker, f"chat-r1:{utc('12:02')}"))["reason"] == "not_due"
         world.tick("12:10")
         assert (await explain(worker, f"chat-r1:{utc('12:02')}"))["charged"] is True

@@ -20,7 +20,7 @@ def dead_node() -> World:
     world.deploy("11:59", "acme", "chat")
     world.healthy("12:00", "acme", "chat-r1")
     for minute in range(1, 31):
-        world.beat(f"12:{minute:02}", "acme", "chat-r1")
+        world.heartbeat(f"12:{minute:02}", "acme", "chat-r1")
         world.tick(f"12:{minute:02}")
     world.ticks("12:31", "13:29")
     world.progress("13:30", "acme", "chat-r1", "VM_CRASH")

@@ -1,6 +1,6 @@
-"""One log, two installations: in one a worker is left in peace, in the other workers are killed, come and go.
+"""One log, two installations: in one a worker runs undisturbed, in the other workers are killed, added and stopped.
 
-Whatever happened in the second, its outbound topics must be the first one's, byte for byte (B11).
+The outbound topics of both must be the same, byte for byte (B11).
 """
 
 from __future__ import annotations
@@ -37,50 +37,50 @@ if TYPE_CHECKING:
 
     from sim.records import Record
 
-Refuse: TypeAlias = "tuple[int, float]"
-"""Seed and share of what no producer should send: see `with_refuse`."""
+InvalidShare: TypeAlias = "tuple[int, float]"
+"""Seed and share of invalid records: see `with_invalid_records`."""
 
-Tell: TypeAlias = "Callable[[str], None]"
+LogProgress: TypeAlias = "Callable[[str], None]"
 Body = dict[str, Any]
 
-Event = Literal["kill one", "kill all", "kill its heir", "two for one", "leave", "kill the third"]
-"""`kill one`: in mid-transaction, and another is started · `kill all`: at once, as when the power fails · `kill its
-heir`: one, and then who was started in its place, while it takes over · `two for one`: one is killed, and two come: a
-third joins · `leave`: the third ends as one does · `kill the third`: and nobody takes its place."""
+Event = Literal["kill one", "kill all", "kill its replacement", "two for one", "leave", "kill the third"]
+"""`kill one`: during a transaction; another worker is started · `kill all`: at the same time · `kill its replacement`:
+kill one, and then its replacement during the takeover · `two for one`: kill one and start two, so a third joins ·
+`leave`: stop the third · `kill the third`: without a replacement."""
 
 KILLS: dict[Event, int] = {
     "kill one": 1,
     "kill all": 2,
-    "kill its heir": 2,
+    "kill its replacement": 2,
     "two for one": 1,
     "leave": 0,
     "kill the third": 1,
 }
-"""How many workers an event kills, where two are at work."""
+"""How many workers an event kills, if two are running."""
 
 MANY_KILLS = 10
-"""In one test, at least."""
+"""The least number of kills in a test."""
 
 CALM_DEADLINE_S = 300.0
 
-HELD_S = 0.5
-"""Of each moment that workers are held back: far less than the group waits for a sign of life."""
+PAUSE_S = 0.5
+"""How long workers are suspended at a time to slow them down: much less than the session timeout."""
 SHARES_PER_EVENT = 8
-"""An event comes when at most so small a part of its share of the work is done since the one before: whoever is left
-works on while others start, and something must be left for the last event."""
+"""An event comes after at most this fraction of its share of the records: running workers go on while others start, and
+records must be left for the last event."""
 
-MAX_STILL_S = 3.0
-"""How long workers stand still at most: half of what a session lasts without a sign of life."""
+MAX_SUSPENDED_S = 3.0
+"""How long workers are suspended at most: half the session timeout."""
 
-MAX_AIM_S = 10.0
-"""How long a kill waits for its victim to have a transaction open. One whose partitions are all done never has."""
+MAX_TRANSACTION_WAIT_S = 10.0
+"""How long a kill waits for an open transaction of its victim. One without any lag never has one."""
 
 MAX_DELAY_S = 0.03
-"""From seeing an open transaction to the kill, at most: it then falls before, into or after the commit."""
+"""The longest delay from an open transaction to the kill, which then comes before, during or after the commit."""
 
 
 class Message(NamedTuple):
-    """A record as it was published; where it stands in its partition is told by its place in the list."""
+    """A published record; its index in the list is its place in the partition."""
 
     key: bytes | None
     timestamp: int
@@ -89,50 +89,54 @@ class Message(NamedTuple):
 
 
 Published: TypeAlias = dict[str, dict[int, list[Message]]]
-"""By topic and partition, in order."""
+"""Messages by topic and partition, in order."""
 
 
-async def written_twice(
-    calm: Installation, rough: Installation, records: Iterable[Record], refuse: Refuse, tell: Tell
+async def write_to_both(
+    reference: Installation,
+    disturbed: Installation,
+    records: Iterable[Record],
+    invalid: InvalidShare,
+    log_progress: LogProgress,
 ) -> list[Sent]:
-    """Provision both and write the same log to each, refuse among it; returns the log."""
-    log = list(with_refuse(calm.placed(records), *refuse))
-    for installation in (calm, rough):
+    """Provision both installations and write the same log, with invalid records, to each; returns the log."""
+    log = list(with_invalid_records(reference.placed(records), *invalid))
+    for installation in (reference, disturbed):
         await installation.provision()
         await installation.send(log)
-    tell(f"{len(log):,} records are written, twice; one worker, in peace")
+    log_progress(f"{len(log):,} records are written to both; running one worker")
     return log
 
 
-def with_refuse(log: Iterable[Sent], seed: int, share: float) -> Iterator[Sent]:
-    """Put what no producer should send behind so large a share of heartbeats, and behind more of the rarer records.
+def with_invalid_records(log: Iterable[Sent], seed: int, share: float) -> Iterator[Sent]:
+    """Yield the log with invalid records added after a share of the heartbeats, and after more of the rarer records.
 
-    It stands in the same place and has the same time.
+    Each has the partition and the timestamp of the record before it.
     """
-    rng = random.Random(f"{seed}/refuse")
+    rng = random.Random(f"{seed}/invalid")
     for number, record in enumerate(log):
         yield record
         wanted = share if record.topic == HEARTBEATS.name else _RARER * share
-        if record.topic in _STRANGERS and record.key is not None and rng.random() < wanted:
-            # The id that a topic doesn't know is an unknown field there, and ignored.
+        if record.topic in _UNKNOWN and record.key is not None and rng.random() < wanted:
+            # An id that a topic does not have is an unknown field, and ignored.
             ids = {"org_id": record.key.decode(), "event_id": f"odd-{number}", "command_id": f"odd-{number}"}
-            stranger = json.dumps(_STRANGERS[record.topic] | ids).encode()
-            yield record._replace(value=rng.choice((*_GARBAGE, stranger)))
+            unknown = json.dumps(_UNKNOWN[record.topic] | ids).encode()
+            yield record._replace(value=rng.choice((*_GARBAGE, unknown)))
 
 
 _RARER = 40
-_STRANGERS: Mapping[str, Body] = {
+_UNKNOWN: Mapping[str, Body] = {
     COMMANDS.name: {"type": "paint_deployment"},
-    REQUESTS.name: {"deployment_id": "nobodys"},
-    PROGRESS.name: {"replica_id": "nobodys-r1", "status": "RUNNING"},
-    REPORTS.name: {"instance_id": "nobodys", "report": "workload_up"},
-    HEARTBEATS.name: {"replica_id": "nobodys-r1"},
+    REQUESTS.name: {"deployment_id": "unknown"},
+    PROGRESS.name: {"replica_id": "unknown-r1", "status": "RUNNING"},
+    REPORTS.name: {"instance_id": "unknown", "report": "workload_up"},
+    HEARTBEATS.name: {"replica_id": "unknown-r1"},
 }
 _GARBAGE = (b"\xff\xfe", b"[1, 2]", b'{"org_id": null}', b'{"a":' * 40 + b"1" + b"}" * 40, b'{"a": NaN}', b" " * 65_537)
 
 
 async def published(installation: Installation) -> Published:
-    """Everything that is committed in the outbound topics."""
+    """Return all committed records of the outbound topics."""
     found: Published = {}
     for spec in OUTBOUND:
         by_partition = found[spec.name] = {partition: [] for partition in range(installation.partitions)}
@@ -141,28 +145,28 @@ async def published(installation: Installation) -> Published:
     return found
 
 
-async def published_in_peace(calm: Installation, tell: Tell) -> Published:
-    """What the other installation is held against."""
-    expected = await published(calm)
-    tell(f"it published { {topic: sum(map(len, found.values())) for topic, found in expected.items()} }")
+async def reference_output(reference: Installation, log_progress: LogProgress) -> Published:
+    """Return the output with which the other installation's is compared."""
+    expected = await published(reference)
+    log_progress(f"published: { {topic: sum(map(len, found.values())) for topic, found in expected.items()} }")
     return expected
 
 
-async def check_same(expected: Published, rough: Installation, log: Iterable[Sent]) -> None:
-    """`rough` published what was expected, to the byte; nothing of that came twice, and each job was ordered once."""
-    difference = first_difference(expected, await published(rough))
+async def check_same(expected: Published, disturbed: Installation, log: Iterable[Sent]) -> None:
+    """Check that `disturbed` published the expected bytes, no id twice, and one order for each job."""
+    difference = first_difference(expected, await published(disturbed))
     assert difference is None, difference
     check_none_twice(expected, log)
     check_jobs(expected)
 
 
 def bodies(outcome: Published, topic: str) -> list[Body]:
-    """The messages of a topic, read."""
+    """Return the messages of a topic, parsed."""
     return [json.loads(message.value or b"") for messages in outcome[topic].values() for message in messages]
 
 
 def first_difference(expected: Published, found: Published) -> str | None:
-    """Where `found` first differs from `expected`, with both bytes; None: nowhere."""
+    """Describe the first difference between `found` and `expected`; None if there is none."""
     for topic, partitions in expected.items():
         for partition, wanted in partitions.items():
             got = found[topic][partition]
@@ -192,7 +196,7 @@ _IDS: Mapping[str, Callable[[Body], tuple[Any, ...]]] = {
 
 
 def check_none_twice(outcome: Published, log: Iterable[Sent]) -> None:
-    """Every id once, and one result for each time that a command came (C1 answers a repeated one again)."""
+    """Check that no id occurs twice, and that each command, also a repeated one, has one result (C1)."""
     for topic, id_of in _IDS.items():
         twice = [found for found, times in Counter(map(id_of, bodies(outcome, topic))).items() if times > 1]
         assert not twice, f"{topic}: {len(twice)} ids came twice, the first is {twice[0]}"
@@ -213,7 +217,7 @@ def _body(value: bytes | None) -> Any:
 
 
 def check_jobs(outcome: Published) -> None:
-    """One `submit_job` for each replica that came to be, one `abort_job` for each that was stopped (P2, P4)."""
+    """Check for one `submit_job` for each new replica, and one `abort_job` for each stopped one (P2, P4)."""
     replicas = [change for change in bodies(outcome, CHANGES.name) if change["kind"] == "replica"]
     expected = Counter((change["org_id"], change["id"], "submit_job") for change in replicas if "from" not in change)
     expected += Counter(
@@ -224,8 +228,10 @@ def check_jobs(outcome: Published) -> None:
     assert set(expected.values()) == {1}
 
 
-async def undisturbed(installation: Installation, *flags: str, started: Callable[[Worker], None] | None = None) -> None:
-    """Have one worker do all the work there is, from its start to its clean end."""
+async def run_undisturbed(
+    installation: Installation, *flags: str, started: Callable[[Worker], None] | None = None
+) -> None:
+    """Run one worker until it has applied everything, and stop it."""
     with Worker(installation, *flags) as worker:
         if started is not None:
             started(worker)
@@ -233,8 +239,8 @@ async def undisturbed(installation: Installation, *flags: str, started: Callable
         assert await asyncio.to_thread(worker.stop) == 0, worker.tail()
 
 
-class OpenWork:
-    """Sees which partitions of `croesus.usage` have a transaction open: written to, not yet committed."""
+class OpenTransactions:
+    """Finds the partitions of `croesus.usage` with an open transaction."""
 
     def __init__(self, installation: Installation) -> None:
         topic = installation.settings.topic(USAGE.name)
@@ -253,76 +259,76 @@ class OpenWork:
         await self._stable.stop()
 
     async def partitions(self) -> set[int]:
-        """Those that have one. In this order, so that a commit in between makes none look open that is not."""
+        """Return those partitions. The order of the requests ensures that a commit in between reports none as open."""
         written = await self._written.end_offsets(self._places)
         stable = await self._stable.end_offsets(self._places)
         return {place.partition for place in self._places if stable[place] < written[place]}
 
 
-_SAID = re.compile(r"partitions \[([\d, ]*)\] are (active|assigned to this worker)")
+_LOGGED = re.compile(r"partitions \[([\d, ]*)\] are (active|assigned to this worker)")
 
 
 def partitions_of(worker: Worker) -> set[int]:
-    """Which partitions a worker said last that it works on: none while it restores."""
-    said = _SAID.findall(worker.log.read_text(errors="replace"))
+    """Return the active partitions according to a worker's log; none while it restores."""
+    said = _LOGGED.findall(worker.log.read_text(errors="replace"))
     numbers, what = said[-1] if said else ("", "")
     return {int(number) for number in numbers.split(",")} if numbers and what == "active" else set()
 
 
 @dataclass
-class Upheaval:
-    """Two workers, or three, and what befalls them, seeded, while they work through what is in their inputs."""
+class FaultRun:
+    """Runs two or three workers, and applies events to them, from a seed, until they have applied all records."""
 
     installation: Installation
     seed: int
     events: list[Event]
-    tell: Tell
+    log_progress: LogProgress
     flags: tuple[str, ...] = ()
     workers: list[Worker] = field(default_factory=list)
     kills: int = 0
     transactions_cut: int = 0
-    to_come: int = 0
+    events_left: int = 0
 
-    async def run(self) -> None:
-        """From the first worker's start until all is done and the last has ended; fails if too little was left."""
+    async def execute(self) -> None:
+        """Run until all records are applied and all workers have stopped. Fails if no records are left for an event."""
         rng = random.Random(self.seed)
-        async with LagWatch(self.installation) as lag, OpenWork(self.installation) as work:
+        async with LagWatch(self.installation) as lag, OpenTransactions(self.installation) as work:
             left = total = sum((await lag.lag()).values())
             share = total // (SHARES_PER_EVENT * len(self.events))
-            self.to_come = len(self.events)
-            brake = asyncio.create_task(self._hold_back(lag, total))
+            self.events_left = len(self.events)
+            slowing = asyncio.create_task(self._slow_down(lag, total))
             try:
                 self.workers += [Worker(self.installation, *self.flags) for _ in range(2)]
                 for number, event in enumerate(self.events):
                     left = await lag.wait_until(left - round(share * rng.uniform(0.3, 1.0)), self.workers)
-                    assert left > 0, f"all was done before {event!r}, number {number + 1} of {len(self.events)}"
-                    self.tell(f"{event}, {left:,} of {total:,} records left, {self.kills} kills so far")
-                    await self._befall(event, rng, work)
-                    self.to_come -= 1
+                    assert left > 0, f"no records are left for {event!r}, number {number + 1} of {len(self.events)}"
+                    self.log_progress(f"{event}, {left:,} of {total:,} records left, {self.kills} kills so far")
+                    await self._apply_event(event, rng, work)
+                    self.events_left -= 1
                 await self._finish(lag)
             finally:
-                brake.cancel()
+                slowing.cancel()
                 for worker in self.workers:
                     worker.kill()
-        self.tell(f"done: {self.kills} kills, which cut off {self.transactions_cut} transactions")
+        self.log_progress(f"done: {self.kills} kills, which cut off {self.transactions_cut} transactions")
         assert self.kills == sum(KILLS[event] for event in self.events)
         assert self.transactions_cut > 0, "no kill came while a transaction was open"
 
-    async def _hold_back(self, lag: LagWatch, total: int) -> None:
-        """Have who is at work stand still for moments while more of the work than of the events is over.
+    async def _slow_down(self, lag: LagWatch, total: int) -> None:
+        """Suspend active workers for moments while they have applied a larger share of the records than of the events.
 
-        A quick machine would be through before the last event.
+        A fast machine would apply all records before the last event.
         """
-        while self.to_come:
-            fair = total * (2 * self.to_come - 1) // (2 * len(self.events))
-            if sum((await lag.lag()).values()) < fair:
-                held = [worker for worker in self.workers if worker.process.poll() is None and partitions_of(worker)]
-                for worker in held:
+        while self.events_left:
+            expected_lag = total * (2 * self.events_left - 1) // (2 * len(self.events))
+            if sum((await lag.lag()).values()) < expected_lag:
+                active = [worker for worker in self.workers if worker.process.poll() is None and partitions_of(worker)]
+                for worker in active:
                     worker.process.send_signal(signal.SIGSTOP)
                 try:
-                    await asyncio.sleep(HELD_S)
+                    await asyncio.sleep(PAUSE_S)
                 finally:
-                    for worker in held:
+                    for worker in active:
                         worker.process.send_signal(signal.SIGCONT)
             await asyncio.sleep(POLL_S)
 
@@ -332,10 +338,10 @@ class Upheaval:
             assert await asyncio.to_thread(worker.stop) == 0, worker.tail()
 
     async def _replace(self, victim: int, count: int = 1) -> None:
-        """Start another in the place of a killed one, or more than one.
+        """Start one or more workers in place of a killed one.
 
-        The others stand still until these have begun, or they would be through with all the work after a few such
-        waits; but not for so long that the group would miss them.
+        The others are suspended until these have started, as otherwise they would apply all records meanwhile; but for
+        less than the session timeout.
         """
         others = [worker for worker in self.workers if worker.process.poll() is None]
         for other in others:
@@ -343,7 +349,7 @@ class Upheaval:
         try:
             self.workers[victim], *more = fresh = [Worker(self.installation, *self.flags) for _ in range(count)]
             self.workers += more
-            end_s = time.monotonic() + MAX_STILL_S
+            end_s = time.monotonic() + MAX_SUSPENDED_S
             while others and not all(worker.log.stat().st_size for worker in fresh):
                 await asyncio.sleep(POLL_S)
                 if time.monotonic() > end_s:
@@ -352,42 +358,44 @@ class Upheaval:
             for other in others:
                 other.process.send_signal(signal.SIGCONT)
 
-    async def _befall(self, event: Event, rng: random.Random, work: OpenWork) -> None:
+    async def _apply_event(self, event: Event, rng: random.Random, work: OpenTransactions) -> None:
         match event:
             case "leave":
-                await self._said(self.workers[-1], "are active")
+                await self._wait_for_log(self.workers[-1], "are active")
                 assert await asyncio.to_thread(self.workers[-1].stop) == 0, self.workers[-1].tail()
                 self.workers.pop()
             case "kill the third":
-                await self._aim(self.workers[-1:], rng, work)
+                await self._wait_for_transaction(self.workers[-1:], rng, work)
                 await self._kill(self.workers[-1:], work)
                 self.workers.pop()
             case "kill all":
                 count = len(self.workers)
-                await self._aim(self.workers, rng, work)
+                await self._wait_for_transaction(self.workers, rng, work)
                 await self._kill(self.workers, work)
                 self.workers[:] = [Worker(self.installation, *self.flags) for _ in range(count)]
-            case "kill one" | "kill its heir" | "two for one":
-                aimed_at = await self._aim(rng.sample(self.workers, len(self.workers)), rng, work)
+            case "kill one" | "kill its replacement" | "two for one":
+                aimed_at = await self._wait_for_transaction(rng.sample(self.workers, len(self.workers)), rng, work)
                 victim = self.workers.index(aimed_at)
                 await self._kill([aimed_at], work)
                 await self._replace(victim, 2 if event == "two for one" else 1)
-                if event == "kill its heir":
-                    await self._said(self.workers[victim], "are this worker's")
+                if event == "kill its replacement":
+                    await self._wait_for_log(self.workers[victim], "are assigned to this worker")
                     self.workers[victim].kill()
                     self.kills += 1
                     await self._replace(victim)
 
-    async def _said(self, worker: Worker, words: str) -> None:
+    async def _wait_for_log(self, worker: Worker, words: str) -> None:
         await asyncio.to_thread(worker.wait_for, words)
 
-    async def _aim(self, candidates: list[Worker], rng: random.Random, work: OpenWork) -> Worker:
-        """The first of `candidates` that is in mid-tick: what is open in `croesus.usage` is what ticks billed.
+    async def _wait_for_transaction(
+        self, candidates: list[Worker], rng: random.Random, work: OpenTransactions
+    ) -> Worker:
+        """Wait for an open transaction in `croesus.usage`, and return the worker of `candidates` that has it.
 
-        One that has just started has nothing yet; waiting for it would let the others finish.
+        After a timeout, return the first: a worker that has just started may have none.
         """
         delay_s = rng.uniform(0, MAX_DELAY_S)
-        end_s = time.monotonic() + MAX_AIM_S
+        end_s = time.monotonic() + MAX_TRANSACTION_WAIT_S
         while time.monotonic() < end_s:
             open_partitions = await work.partitions()
             for worker in candidates:
@@ -397,35 +405,38 @@ class Upheaval:
             await asyncio.sleep(POLL_S)
         return candidates[0]
 
-    async def _kill(self, victims: list[Worker], work: OpenWork) -> None:
-        mine: set[int] = set().union(*map(partitions_of, victims))
+    async def _kill(self, victims: list[Worker], work: OpenTransactions) -> None:
+        partitions: set[int] = set().union(*map(partitions_of, victims))
         for victim in victims:
             victim.check()
             victim.kill()
             self.kills += 1
-        # Nobody else may write there before the victims are missed, which takes seconds.
-        self.transactions_cut += len(mine & await work.partitions())
+        # No other worker writes there before the group detects the kills, which takes seconds.
+        self.transactions_cut += len(partitions & await work.partitions())
 
 
-def calm_and_rough(
+def two_installations(
     bootstrap: str, namespace: str, partitions: int, environ: dict[str, str] | None = None
 ) -> tuple[Installation, Installation]:
-    """Two installations that differ in nothing but their names."""
-    calm, rough = (
-        Installation(bootstrap, f"{namespace}.{name}", partitions, dict(environ or {})) for name in ("calm", "rough")
+    """Return two installations that differ only in their names."""
+    reference, disturbed = (
+        Installation(bootstrap, f"{namespace}.{name}", partitions, dict(environ or {}))
+        for name in ("reference", "disturbed")
     )
-    return calm, rough
+    return reference, disturbed
 
 
-async def unchanged_by(upheaval: Upheaval, calm: Installation, records: Iterable[Record], refuse: float) -> Published:
-    """What `calm` published of `records`, and so did the other in `upheaval`: to the byte, and after many kills.
+async def check_unchanged(
+    run: FaultRun, reference: Installation, records: Iterable[Record], invalid: float
+) -> Published:
+    """Check that the installation of `run` publishes the same bytes as `reference`, after many kills; return them.
 
-    `refuse` is the share of what no producer should send: see `with_refuse`.
+    `invalid`: the share of invalid records: see `with_invalid_records`.
     """
-    log = await written_twice(calm, upheaval.installation, records, (upheaval.seed, refuse), upheaval.tell)
-    await undisturbed(calm, *upheaval.flags)
-    expected = await published_in_peace(calm, upheaval.tell)
-    await upheaval.run()
-    assert upheaval.kills >= MANY_KILLS
-    await check_same(expected, upheaval.installation, log)
+    log = await write_to_both(reference, run.installation, records, (run.seed, invalid), run.log_progress)
+    await run_undisturbed(reference, *run.flags)
+    expected = await reference_output(reference, run.log_progress)
+    await run.execute()
+    assert run.kills >= MANY_KILLS
+    await check_same(expected, run.installation, log)
     return expected
