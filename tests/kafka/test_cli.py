@@ -1,4 +1,4 @@
-"""The command line on a real broker: what it sends, follows, makes, checks and sends again."""
+"""The command line on a real broker: sending, following, creating and checking topics, and replay."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def run_obol(
     return call
 
 
-async def test_topics_are_made_checked_and_listed(run_obol: RunObol, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_topics_are_created_checked_and_listed(run_obol: RunObol, monkeypatch: pytest.MonkeyPatch) -> None:
     missing = await run_obol("topics", "check")
     assert missing.code == 1
     assert "user.commands" in missing.err
@@ -68,14 +68,16 @@ async def test_topics_are_made_checked_and_listed(run_obol: RunObol, monkeypatch
     assert "has 4 partitions, OBOL_PARTITIONS says 5" in other.err
 
 
-async def test_a_topic_that_is_missing_is_told_and_not_made(run_obol: RunObol) -> None:
+async def test_a_missing_topic_is_reported_and_not_created(run_obol: RunObol) -> None:
     output = await run_obol("send", "heartbeat", "--org", "acme", "--replica", "r")
     assert output.code == 1
     assert "execlet.heartbeats does not exist: run `obol topics create`" in output.err
     assert (await run_obol("topics", "check")).code == 1
 
 
-async def test_what_is_sent_stands_where_the_contract_says(installation: Installation, run_obol: RunObol) -> None:
+async def test_sent_records_are_in_the_partitions_of_the_contract(
+    installation: Installation, run_obol: RunObol
+) -> None:
     at = ("--at", "2025-11-29T12:00:00Z")
     sent = [
         await run_obol("send", "price", "--profile", "disk", "--price", "0.5", *at),
@@ -133,7 +135,7 @@ async def test_many_from_stdin_all_or_none(installation: Installation, run_obol:
 
 
 def result(org_id: str, command_id: str, code: Any = None) -> Sent:
-    told = CommandResult(
+    content = CommandResult(
         command_id=command_id,
         org_id=org_id,
         outcome="rejected" if code else "accepted",
@@ -143,11 +145,11 @@ def result(org_id: str, command_id: str, code: Any = None) -> Sent:
         target="i1",
         at=rfc3339(NOON_MS),
     )
-    return Sent("command.results", NOON_MS, org_id.encode(), encode(told), 0)
+    return Sent("command.results", NOON_MS, org_id.encode(), encode(content), 0)
 
 
 async def answer(installation: Installation, *results: Sent) -> None:
-    """Answer commands as a worker would, once they are there."""
+    """Write results of commands as a worker would, once the commands are stored."""
     while len(await installation.read("user.commands")) < len(results):  # noqa: ASYNC110 - what is waited for is in Kafka
         await asyncio.sleep(0.05)
     placed = [one._replace(partition=installation.place(one.topic, (one.key or b"").decode())) for one in results]
@@ -160,7 +162,7 @@ async def answer(installation: Installation, *results: Sent) -> None:
 async def test_a_result_is_waited_for(
     installation: Installation, run_obol: RunObol, code: str | None, exit_code: int, words: str
 ) -> None:
-    # An old result of another command, and one of another org's command of the same id, are not taken for it.
+    # Results of another command, and of another org's command of the same id, are ignored.
     old = [result("acme", "c0", "NOT_FOUND"), result("other", "c1", "NOT_FOUND")]
     await installation.send(one._replace(partition=installation.place(one.topic, "acme")) for one in old)
     asked = ("send", "command", "stop_instance", "--org", "acme", "--instance", "i1", "--command", "c1", "--wait")
@@ -236,7 +238,7 @@ async def test_tail(installation: Installation, run_obol: RunObol) -> None:
     assert [line.split()[-1] for line in lines[1:]] == ["reason28", "reason29"]
 
 
-async def test_tail_follows_until_ctrl_c_and_says_nothing_then(installation: Installation, run_obol: RunObol) -> None:
+async def test_tail_follows_until_ctrl_c_and_then_prints_nothing(installation: Installation, run_obol: RunObol) -> None:
     del run_obol
     await installation.send([change(installation, "acme", 1)])
     running = await asyncio.create_subprocess_exec(
@@ -258,7 +260,7 @@ async def test_tail_follows_until_ctrl_c_and_says_nothing_then(installation: Ins
 
 
 def letter(offset: int, value: bytes, *, reason: str = "unknown_replica", truncated: bool = False) -> Sent:
-    import base64  # noqa: PLC0415 - a helper's own need
+    import base64  # noqa: PLC0415 - used only here
 
     content = DeadLetter.model_validate(
         {
@@ -278,7 +280,7 @@ def letter(offset: int, value: bytes, *, reason: str = "unknown_replica", trunca
 
 async def test_dead_letters_are_listed_and_sent_again_once(installation: Installation, run_obol: RunObol) -> None:
     values = [b'{"org_id":"acme","replica_id":"r"}', b"\xff\x00no json", b"x" * 70_000]
-    # The records themselves, so that offsets are there; and what came before them in the topic.
+    # The records themselves, so that their offsets exist, and earlier records of the topic.
     await installation.send(Sent("execlet.heartbeats", NOON_MS, b"acme", value, 2) for value in values)
     await installation.send(
         [

@@ -1,4 +1,4 @@
-"""The command line and a real worker: a whole life, from the first price to the last explanation."""
+"""The command line and a real worker: a deployment, from its price to the explanation of its usage."""
 
 from __future__ import annotations
 
@@ -43,39 +43,39 @@ async def metrics(url: str) -> dict[tuple[str, ...], float]:
         return samples(await answer.text())
 
 
-async def replay_after_the_mend(run_obol: RunObol, url: tuple[str, str]) -> None:
-    """A callback that came before its replica was known is sent again once it is."""
+async def replay_after_the_fix(run_obol: RunObol, url: tuple[str, str]) -> None:
+    """Replay a callback that was a dead letter because its replica was not known yet."""
     early = ("show", "replica", "late-r1", "--org", "acme", *url, "--json")
     assert json.loads((await run_obol(*early)).out)["status"] == "pending"
     output = await run_obol("dead", "replay", "--topic", "execlet.progress", "--org", "acme")
     assert (output.code, output.err) == (0, "")
     assert "1 record sent again" in output.out
     async with asyncio.timeout(DEADLINE_S):
-        while json.loads((await run_obol(*early)).out)["status"] != "running":  # noqa: ASYNC110 - a worker's answer
+        while json.loads((await run_obol(*early)).out)["status"] != "running":  # noqa: ASYNC110 - a worker's response
             await asyncio.sleep(0.1)
     again = await run_obol("dead", "replay", "--topic", "execlet.progress", "--org", "acme")
     assert "0 records sent again" in again.out
     assert "1 record skipped: replayed before" in again.out
 
 
-def check(told: dict[tuple[str, ...], float], partitions: int) -> None:
-    """Hold what a worker tells against what was sent and what came of it."""
-    assert summed(told, "obol_records_read_total", "user.commands") == 3
-    assert summed(told, "obol_records_read_total", "obol.clock") == partitions
-    assert summed(told, "obol_records_applied_total", "execlet.heartbeats") == 1
-    assert summed(told, "obol_records_dead_total", "unknown_replica") == 2
-    assert summed(told, "obol_usage_events_total", "dedicated") == 2
-    assert summed(told, "obol_replicas", "running") == 2
-    assert summed(told, "obol_windows", "open") == 2
-    assert summed(told, "obol_window_seconds", "billed") == 110
-    assert summed(told, "obol_unexplained_seconds") == 0
-    assert summed(told, "obol_lag_records") == 0
-    assert summed(told, "obol_partition_ready") == partitions
-    assert told["obol_tick_delay_seconds_count",] == partitions
-    assert told["obol_commit_duration_seconds_count",] >= 3
+def check(samples: dict[tuple[str, ...], float], partitions: int) -> None:
+    """Compare a worker's metrics with what was sent and what resulted from it."""
+    assert summed(samples, "obol_records_read_total", "user.commands") == 3
+    assert summed(samples, "obol_records_read_total", "obol.clock") == partitions
+    assert summed(samples, "obol_records_applied_total", "execlet.heartbeats") == 1
+    assert summed(samples, "obol_records_dead_total", "unknown_replica") == 2
+    assert summed(samples, "obol_usage_events_total", "dedicated") == 2
+    assert summed(samples, "obol_replicas", "running") == 2
+    assert summed(samples, "obol_windows", "open") == 2
+    assert summed(samples, "obol_window_seconds", "billed") == 110
+    assert summed(samples, "obol_unexplained_seconds") == 0
+    assert summed(samples, "obol_lag_records") == 0
+    assert summed(samples, "obol_partition_ready") == partitions
+    assert samples["obol_tick_delay_seconds_count",] == partitions
+    assert samples["obol_commit_duration_seconds_count",] >= 3
 
 
-async def test_a_life_by_command_line(kafka_bootstrap: str, namespace: str, run_obol: RunObol) -> None:
+async def test_a_deployment_by_command_line(kafka_bootstrap: str, namespace: str, run_obol: RunObol) -> None:
     installation = Installation(kafka_bootstrap, namespace)
     await installation.provision()
     day = "2026-11-29"
@@ -124,12 +124,12 @@ async def test_a_life_by_command_line(kafka_bootstrap: str, namespace: str, run_
 
         await at("12:02:10", "progress", *org, "--replica", "late-r1", *healthy)
         await at("12:02:20", "command", "create_deployment", *org, "--deployment", "late", *hardware, *waited)
-        await replay_after_the_mend(run_obol, url)
+        await replay_after_the_fix(run_obol, url)
 
-        told = await metrics(worker.url)
-        check(told, installation.partitions)
-        total = {key: value for key, value in told.items() if key[0].endswith("_total") and "obol" in key[0]}
-    # What is counted is committed with the partitions, and whoever has them next tells of it.
+        samples = await metrics(worker.url)
+        check(samples, installation.partitions)
+        total = {key: value for key, value in samples.items() if key[0].endswith("_total") and "obol" in key[0]}
+    # What is counted is committed with the partitions, so the next owner reports it, too.
     with Worker(installation) as worker:
         worker.wait_for("Worker ready")
         again = await metrics(worker.url)

@@ -1,4 +1,4 @@
-"""A partition's transactions on a real broker. The former owner is fenced, whichever of its calls fails first."""
+"""A partition's transactions on a real broker. The previous owner is fenced, whichever of its calls fails first."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ async def fenced(installation: Installation) -> AsyncIterator[Committer]:
     yield first
     await second.stop()
     await first.stop()
-    # Its producer leaves futures with exceptions that nobody retrieves. They are logged with a traceback, for which
+    # Its producer leaves futures with exceptions that are not retrieved. They are logged with a traceback, for which
     # Python 3.11 parses code: now, not in the middle of other parsing.
     gc.collect()
 
 
 @pytest.fixture
 async def alone(installation: Installation) -> AsyncIterator[Committer]:
-    """A committer that keeps its partition."""
+    """A committer whose partition keeps its owner."""
     made = committer(installation)
     await made.fence()
     yield made
@@ -71,18 +71,18 @@ async def alone(installation: Installation) -> AsyncIterator[Committer]:
 
 
 def client(committer: Committer) -> Any:
-    """Give aiokafka's producer."""
+    """Return aiokafka's producer."""
     producer: Any = committer._producer
     return producer._client
 
 
-async def test_a_former_owner_is_fenced(fenced: Committer, installation: Installation) -> None:
+async def test_the_previous_owner_is_fenced(fenced: Committer, installation: Installation) -> None:
     with pytest.raises(FencedError):
         await fenced.commit(COMMIT)
     assert len(await installation.read(RESULTS.name)) == 1
 
 
-async def test_also_when_its_producer_learns_it_before_the_next_call(
+async def test_also_when_its_producer_finds_out_before_the_next_call(
     fenced: Committer, installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     producer = client(fenced)
@@ -128,7 +128,7 @@ async def test_another_error_is_raised_as_it_is(alone: Committer, monkeypatch: p
 async def test_the_last_offset_of_a_changelog_is_its_commit_marker(
     alone: Committer, installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    changelog = installation.settings.topic(RESULTS.name)  # a topic that is there
+    changelog = installation.settings.topic(RESULTS.name)  # an existing topic
     monkeypatch.setattr(alone, "_changelog", lambda _table: changelog)
     assert await alone.commit(TWO_ROWS) == {"positions": 2}
     assert await installation.ends([(changelog, 0)]) == {(changelog, 0): 3}

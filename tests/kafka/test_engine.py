@@ -1,4 +1,4 @@
-"""The engine on a real broker: from records to bills, whatever the records look like and whoever else is there."""
+"""The engine on a real broker: from records to bills, with all kinds of records, and with other workers."""
 
 from __future__ import annotations
 
@@ -75,24 +75,24 @@ def callback(installation: Installation, at_ms: int, event_id: str, status: str,
     return sent(installation, PROGRESS.name, at_ms, fields)
 
 
-def beat(installation: Installation, at_ms: int, org_id: str = "acme", replica_id: str = "d-r1") -> Sent:
+def heartbeat(installation: Installation, at_ms: int, org_id: str = "acme", replica_id: str = "d-r1") -> Sent:
     return sent(installation, HEARTBEATS.name, at_ms, {"org_id": org_id, "replica_id": replica_id})
 
 
-def dead_node(installation: Installation, start_ms: int) -> list[Sent]:
-    """B8: running at the start, the last heartbeat half an hour later, failed an hour after that."""
+def node_failure(installation: Installation, start_ms: int) -> list[Sent]:
+    """Return the records of B8: running, the last heartbeat 30 minutes later, failed an hour after that."""
     return [
         price(start_ms - MINUTE_MS),
         create(installation, start_ms - MINUTE_MS),
         callback(installation, start_ms, "e1", "RUNNING", "Server is healthy"),
-        *(beat(installation, start_ms + at * 30 * SECOND_MS) for at in range(61)),
+        *(heartbeat(installation, start_ms + at * 30 * SECOND_MS) for at in range(61)),
         callback(installation, start_ms + 90 * MINUTE_MS, "e2", "SYSTEM_FAILURE", "node is gone"),
         *ticks(installation, start_ms, 100),
     ]
 
 
 async def get(url: str) -> tuple[int, Any]:
-    """Ask a worker; while a partition is on its way from one to another, again."""
+    """Request a view; retry while a partition moves between workers."""
 
     def ask() -> tuple[int, Any]:
         end_s = time.monotonic() + DEADLINE_S
@@ -117,8 +117,8 @@ async def outcome(installation: Installation) -> dict[str, list[tuple[Any, ...]]
     }
 
 
-def foretold(installation: Installation, records: Iterable[Sent]) -> dict[str, list[tuple[Any, ...]]]:
-    """What comes out of the same records in one process without a broker."""
+def expected_output(installation: Installation, records: Iterable[Sent]) -> dict[str, list[tuple[Any, ...]]]:
+    """Return the output of the in-process driver for the same records."""
     driver = ShardDriver(partitions=installation.partitions)
     for topic, at_ms, key, value, partition in records:
         driver.send(topic, value, at_ms, key, partition)
@@ -130,7 +130,7 @@ def foretold(installation: Installation, records: Iterable[Sent]) -> dict[str, l
 
 
 async def counts(installation: Installation) -> dict[str, dict[str, int]]:
-    """All partitions' counts, from their position rows."""
+    """Return all partitions' counts from their position rows."""
     latest = {record.partition: record.value or b"" for record in await installation.read_changelog("positions")}
     added: dict[str, dict[str, int]] = {}
     for value in latest.values():
@@ -145,9 +145,9 @@ async def test_heartbeats_become_a_bill_and_every_worker_shows_it(kafka_bootstra
     installation = Installation(kafka_bootstrap, namespace, partitions=2)
     await installation.provision()
     start_ms = whole_minute_before(2)
-    records = dead_node(installation, start_ms)
+    records = node_failure(installation, start_ms)
     await installation.send(records)
-    # More workers than partitions: one of them has none, and answers all the same.
+    # More workers than partitions: one of them has none, and responds all the same.
     with Worker(installation) as first, Worker(installation) as second, Worker(installation) as third:
         workers = [first, second, third]
         await installation.wait_until_caught_up(workers)
@@ -155,7 +155,7 @@ async def test_heartbeats_become_a_bill_and_every_worker_shows_it(kafka_bootstra
         assert len(bill) == 32
         assert sum(piece["duration_ms"] for piece in bill) == 1_890_000
         assert bill[-1]["duration_ms"] == 30_000
-        assert await outcome(installation) == foretold(installation, records)
+        assert await outcome(installation) == expected_output(installation, records)
         for worker in workers:
             worker.wait_for("[^Worker]: Ready")
             status, window = await get(f"{worker.url}/orgs/acme/windows/d-r1.w1")
@@ -172,15 +172,15 @@ async def test_compressed_and_keyless_records_give_the_same_bill(
 ) -> None:
     installation = Installation(kafka_bootstrap, namespace, partitions=2)
     await installation.provision()
-    records = dead_node(installation, whole_minute_before(2))
+    records = node_failure(installation, whole_minute_before(2))
     keyless = [record if record.topic == PRICES.name else record._replace(key=None) for record in records]
     await installation.send(keyless, compression_type=codec)
     with Worker(installation, "--without-web") as worker:
         await installation.wait_until_caught_up([worker])
-    assert await outcome(installation) == foretold(installation, records)
+    assert await outcome(installation) == expected_output(installation, records)
 
 
-async def test_records_in_wrong_partitions_are_put_right(kafka_bootstrap: str, namespace: str) -> None:
+async def test_misplaced_records_are_rerouted(kafka_bootstrap: str, namespace: str) -> None:
     installation = Installation(kafka_bootstrap, namespace, partitions=4)
     await installation.provision()
     start_ms = whole_minute_before(1)
@@ -366,7 +366,7 @@ async def test_a_replay_from_the_start_gives_the_same(kafka_bootstrap: str, name
         outcomes.append(await outcome(installation))
         assert outcomes[-1]["croesus.usage"]
     assert outcomes[0]["croesus.usage"] == outcomes[1]["croesus.usage"]
-    assert outcomes[0] == outcomes[1] == foretold(installation, records)
+    assert outcomes[0] == outcomes[1] == expected_output(installation, records)
 
 
 async def test_a_tick_waits_for_what_was_there_before_it(kafka_bootstrap: str, namespace: str) -> None:
@@ -379,7 +379,7 @@ async def test_a_tick_waits_for_what_was_there_before_it(kafka_bootstrap: str, n
         create(installation, start_ms - MINUTE_MS),
         callback(installation, start_ms, "e1", "RUNNING", "healthy"),
     ]
-    late_beat = beat(installation, start_ms + 4 * MINUTE_MS)
+    late_heartbeat = heartbeat(installation, start_ms + 4 * MINUTE_MS)
     tick = Sent(CLOCK.name, start_ms + 5 * MINUTE_MS + 2_000, None, TICK, 0)
     await installation.send(first)
     producer = AIOKafkaProducer(bootstrap_servers=kafka_bootstrap, transactional_id=f"{namespace}-fleet")
@@ -389,10 +389,10 @@ async def test_a_tick_waits_for_what_was_there_before_it(kafka_bootstrap: str, n
         await producer.begin_transaction()
         name = installation.settings.topic(HEARTBEATS.name)
         await producer.send_and_wait(
-            name, late_beat.value, key=late_beat.key, partition=0, timestamp_ms=late_beat.timestamp
+            name, late_heartbeat.value, key=late_heartbeat.key, partition=0, timestamp_ms=late_heartbeat.timestamp
         )
         await installation.send([tick])
-        later = beat(installation, start_ms + 4 * MINUTE_MS, "other", "nobody")._replace(topic=PROGRESS.name)
+        later = heartbeat(installation, start_ms + 4 * MINUTE_MS, "other", "unknown")._replace(topic=PROGRESS.name)
         await installation.send([later])
         async with LagWatch(installation) as watch:
             # What another topic has before the tick waits as well.
@@ -432,7 +432,7 @@ def test_a_wrong_setting_ends_the_worker_with_one_line(kafka_bootstrap: str, nam
         assert worker.tail().strip() == "OBOL_CLOCK is 'sundial'; set it to wall or log"
 
 
-async def test_rows_that_cannot_be_read_end_the_worker_loudly(kafka_bootstrap: str, namespace: str) -> None:
+async def test_rows_that_cannot_be_read_end_the_worker_with_an_error(kafka_bootstrap: str, namespace: str) -> None:
     installation = Installation(kafka_bootstrap, namespace, partitions=1)
     await installation.provision()
     with Worker(installation, "--without-web") as worker:

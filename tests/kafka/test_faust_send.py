@@ -21,7 +21,7 @@ DEADLINE_S = 60
 
 
 async def send(installation: Installation, *arguments: str) -> dict[str, object]:
-    """Run the command; what it says about the record that it wrote."""
+    """Run the command; return what it prints about the record."""
     command = [sys.executable, "-m", "faust", "-A", "streams.app", "send", *arguments]
     environ = {"PATH": os.environ["PATH"], **installation.environment}
     sent = await asyncio.to_thread(
@@ -57,7 +57,7 @@ async def test_a_command_that_faust_sends_makes_a_deployment(kafka_bootstrap: st
             ("by-topic", "accepted"),
             ("by-agent", "accepted"),
         ]
-        # What it made is a row of Faust's table.
+        # The deployment is a row of Faust's table.
         for deployment in forms:
             row = http_get.get(f"{worker.url}/tables/deployments/acme/{deployment}", DEADLINE_S).json
             assert (row["row"]["status"], row["row"]["model"]) == ("created", "llama")

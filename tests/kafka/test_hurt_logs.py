@@ -1,4 +1,4 @@
-"""What a log's content can do to a worker on a real broker, through a restart: nothing but what the contract says."""
+"""Logs with unusual or damaged content on a real broker, with a restart: a worker does what the contract says."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ pytestmark = pytest.mark.kafka
 MINUTE_MS = 60_000
 NOT_UTF8 = ((b"\xff\xfe", b"1"),)
 ANY_TIME = {f"message.timestamp.{which}.max.ms": str(2**63 - 1) for which in ("before", "after")}
-"""As it was before Kafka 3.6."""
+"""The default before Kafka 3.6."""
 
 TICK = RawRecord(b'{"type":"tick"}')
 
@@ -63,12 +63,12 @@ def create(command_id: str, deployment_id: str, gpu_type: str = "h100", **more: 
     return RawRecord(value(**fields, model="m", gpu_type=gpu_type, gpu_count=1), b"acme", **more)
 
 
-def beat(**more: Any) -> RawRecord:
+def heartbeat(**more: Any) -> RawRecord:
     return RawRecord(value(org_id="acme", replica_id="d-r1"), b"acme", **more)
 
 
-class Hurt:
-    """An installation of one org's partitions, and raw batches that go into them."""
+class RawLog:
+    """An installation, and raw batches that are written to its inputs."""
 
     def __init__(self, bootstrap: str, namespace: str, partitions: int = 2) -> None:
         self.installation = Installation(bootstrap, namespace, partitions=partitions)
@@ -76,7 +76,7 @@ class Hurt:
         self.start_ms = (int(time.time() * 1_000) - 3_600_000) // MINUTE_MS * MINUTE_MS
 
     async def provision(self, **config: str) -> None:
-        """Make the topics, the inbound ones with more settings of Kafka's."""
+        """Create the topics, the inbound ones with more of Kafka's configuration."""
         settings = self.installation.settings
         admin = AIOKafkaAdminClient(bootstrap_servers=self.installation.bootstrap)
         await admin.start()
@@ -95,14 +95,14 @@ class Hurt:
         codec: str = "none",
         partition: int | None = None,
     ) -> int:
-        """Write a batch at so many minutes after the start, to the org's partition."""
+        """Write a batch `minute` minutes after the start, to the org's partition."""
         place = (0 if topic == PRICES.name else self.home) if partition is None else partition
         at_ms = self.start_ms + int(minute * MINUTE_MS)
         content = batch(records, codec=codec, timestamp_ms=at_ms)
         return await send_batch(self.installation.bootstrap, self.installation.settings.topic(topic), place, content)
 
     async def run_until_caught_up(self) -> None:
-        """Run a worker, and lose it once it has applied everything."""
+        """Run a worker, and kill it once it has applied everything."""
         with Worker(self.installation, "--without-web") as worker:
             async with LagWatch(self.installation) as watch:
                 await watch.wait_until(0, [worker])
@@ -112,7 +112,7 @@ class Hurt:
         return [json.loads(record.value or b"") for record in await self.installation.read(topic)]
 
     async def running(self) -> None:
-        """A replica that runs from the start on."""
+        """Write the records of a replica that runs from the start on."""
         await self.send(PRICES.name, [price()], -1)
         await self.send(COMMANDS.name, [create("c", "d")], 0)
         fields = {"event_id": "e", "org_id": "acme", "replica_id": "d-r1", "status": "RUNNING", "message": "healthy"}
@@ -128,101 +128,101 @@ def reasons(letters: Sequence[Any]) -> list[tuple[str, str, int]]:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "lz4"])
-async def test_headers_that_are_not_utf8_do_no_harm(kafka_bootstrap: str, namespace: str, codec: str) -> None:
-    hurt = Hurt(kafka_bootstrap, namespace)
-    await hurt.provision()
+async def test_headers_that_are_not_utf8_are_left_out(kafka_bootstrap: str, namespace: str, codec: str) -> None:
+    log = RawLog(kafka_bootstrap, namespace)
+    await log.provision()
     prices = [price("dedicated.a100.1x", headers=NOT_UTF8), price(headers=NOT_UTF8), price("disk")]
-    await hurt.send(PRICES.name, prices, -1, codec=codec)
+    await log.send(PRICES.name, prices, -1, codec=codec)
     commands = [create("c1", "one"), create("c2", "two", headers=NOT_UTF8), RawRecord(b"{", headers=NOT_UTF8)]
-    await hurt.send(COMMANDS.name, [*commands, create("c3", "three", "a100")], 0, codec=codec)
+    await log.send(COMMANDS.name, [*commands, create("c3", "three", "a100")], 0, codec=codec)
     # A misplaced one, whose other header can be read.
     headers = (*NOT_UTF8, (b"trace", b"7"))
-    await hurt.send(COMMANDS.name, [create("c4", "four", headers=headers)], 1, codec=codec, partition=1 - hurt.home)
-    await hurt.run_until_caught_up()
-    await hurt.send(COMMANDS.name, [create("c5", "five", headers=NOT_UTF8)], 2, codec=codec)
-    await hurt.run_until_caught_up()
-    results = {result["command_id"]: result["outcome"] for result in await hurt.values(RESULTS.name)}
+    await log.send(COMMANDS.name, [create("c4", "four", headers=headers)], 1, codec=codec, partition=1 - log.home)
+    await log.run_until_caught_up()
+    await log.send(COMMANDS.name, [create("c5", "five", headers=NOT_UTF8)], 2, codec=codec)
+    await log.run_until_caught_up()
+    results = {result["command_id"]: result["outcome"] for result in await log.values(RESULTS.name)}
     assert results == dict.fromkeys(["c1", "c2", "c3", "c4", "c5"], "accepted")
-    assert reasons(await hurt.values(DEAD_LETTERS.name)) == [(COMMANDS.name, "undecodable", 2)]
-    (again,) = [record for record in await hurt.installation.read(COMMANDS.name) if REROUTED in dict(record.headers)]
+    assert reasons(await log.values(DEAD_LETTERS.name)) == [(COMMANDS.name, "undecodable", 2)]
+    (again,) = [record for record in await log.installation.read(COMMANDS.name) if REROUTED in dict(record.headers)]
     assert [name for name, _ in again.headers] == ["trace", REROUTED]
 
 
 async def test_no_size_of_headers_or_key_makes_a_commit_impossible(kafka_bootstrap: str, namespace: str) -> None:
-    hurt = Hurt(kafka_bootstrap, namespace)
-    await hurt.provision()
-    await hurt.running()
+    log = RawLog(kafka_bootstrap, namespace)
+    await log.provision()
+    await log.running()
     emoji = "\N{GRINNING FACE}".encode()
     # The broker takes 1,048,588 bytes, compressed ones: 2 MB of one emoji are a few kB.
     misplaced: list[tuple[str, RawRecord, str]] = [
-        ("headers of 2 MB", beat(headers=((emoji * 500_000, b""),)), "gzip"),
-        ("headers of 1 MB", beat(headers=((emoji * 240_000, b""),)), "none"),
-        ("headers at the bound", beat(headers=((emoji * 4_096, b""),)), "none"),
-        ("a header too many", beat(headers=((b"", None),) * 100_000), "none"),
-        ("a large key", RawRecord(beat().value, bytes(512 * 1_024)), "none"),
-        ("a large value", RawRecord((beat().value or b"") + b" " * 65_000, b"k"), "none"),
-        ("too large a key", RawRecord(beat().value, bytes(512 * 1_024 + 1)), "none"),
-        ("too large a record", RawRecord(beat().value, bytes(2_000_000)), "gzip"),
+        ("headers of 2 MB", heartbeat(headers=((emoji * 500_000, b""),)), "gzip"),
+        ("headers of 1 MB", heartbeat(headers=((emoji * 240_000, b""),)), "none"),
+        ("headers at the bound", heartbeat(headers=((emoji * 4_096, b""),)), "none"),
+        ("a header too many", heartbeat(headers=((b"", None),) * 100_000), "none"),
+        ("a large key", RawRecord(heartbeat().value, bytes(512 * 1_024)), "none"),
+        ("a large value", RawRecord((heartbeat().value or b"") + b" " * 65_000, b"k"), "none"),
+        ("too large a key", RawRecord(heartbeat().value, bytes(512 * 1_024 + 1)), "none"),
+        ("too large a record", RawRecord(heartbeat().value, bytes(2_000_000)), "gzip"),
     ]
     for at, (_, record, codec) in enumerate(misplaced):
-        await hurt.send(HEARTBEATS.name, [record], 1 + at / 10, codec=codec, partition=1 - hurt.home)
-    # Of those that are at home, key and headers mean nothing; a dead letter has 64 KiB of each, in base64.
-    for record in (beat(headers=((emoji * 240_000, b""),)), RawRecord(beat().value, bytes(1_000_000))):
-        await hurt.send(HEARTBEATS.name, [record], 2)
-    await hurt.send(HEARTBEATS.name, [RawRecord(b"\x01" * 900_000, bytes(100_000))], 2)
-    await hurt.run_until_caught_up()
-    await hurt.send(HEARTBEATS.name, [misplaced[0][1], beat()], 3, codec="gzip", partition=1 - hurt.home)
-    await hurt.run_until_caught_up()
-    await hurt.tick(4)
-    await hurt.run_until_caught_up()
-    letters = await hurt.values(DEAD_LETTERS.name)
+        await log.send(HEARTBEATS.name, [record], 1 + at / 10, codec=codec, partition=1 - log.home)
+    # In the right partition, key and headers are ignored; a dead letter has 64 KiB of each, in base64.
+    for record in (heartbeat(headers=((emoji * 240_000, b""),)), RawRecord(heartbeat().value, bytes(1_000_000))):
+        await log.send(HEARTBEATS.name, [record], 2)
+    await log.send(HEARTBEATS.name, [RawRecord(b"\x01" * 900_000, bytes(100_000))], 2)
+    await log.run_until_caught_up()
+    await log.send(HEARTBEATS.name, [misplaced[0][1], heartbeat()], 3, codec="gzip", partition=1 - log.home)
+    await log.run_until_caught_up()
+    await log.tick(4)
+    await log.run_until_caught_up()
+    letters = await log.values(DEAD_LETTERS.name)
     assert sorted((letter["reason"], letter["offset"], letter["truncated"]) for letter in letters) == [
-        ("too_large", 2, True),  # at home, where two heartbeats were sent before
+        ("too_large", 2, True),  # in its own partition, after two heartbeats
         ("too_large", 6, True),
         ("too_large", 7, True),
     ]
     assert all(len(base64.b64decode(letter["key_base64"])) == 65_536 for letter in letters)
-    again = [r for r in await hurt.installation.read(HEARTBEATS.name) if REROUTED in dict(r.headers)]
+    again = [r for r in await log.installation.read(HEARTBEATS.name) if REROUTED in dict(r.headers)]
     assert [len(record.headers) for record in again] == [1, 1, 2, 1, 1, 1, 1, 1]
-    assert len(await hurt.values(USAGE.name)) == 4  # up to the tick: the last heartbeat is at 3 min
+    assert len(await log.values(USAGE.name)) == 4  # up to the tick: the last heartbeat is at 3 min
 
 
 @pytest.mark.parametrize("at_ms", [-1, 57_000 * 31_556_952_000])
-async def test_a_time_out_of_range_moves_nothing(kafka_bootstrap: str, namespace: str, at_ms: int) -> None:
-    hurt = Hurt(kafka_bootstrap, namespace)
-    await hurt.provision(**ANY_TIME)
-    await hurt.running()
-    topic = hurt.installation.settings.topic
-    for name, record in ((HEARTBEATS, beat()), (COMMANDS, create("c2", "two")), (CLOCK, TICK), (PRICES, price())):
-        place = 0 if name is PRICES else hurt.home
+async def test_a_time_out_of_range_changes_nothing_else(kafka_bootstrap: str, namespace: str, at_ms: int) -> None:
+    log = RawLog(kafka_bootstrap, namespace)
+    await log.provision(**ANY_TIME)
+    await log.running()
+    topic = log.installation.settings.topic
+    for name, record in ((HEARTBEATS, heartbeat()), (COMMANDS, create("c2", "two")), (CLOCK, TICK), (PRICES, price())):
+        place = 0 if name is PRICES else log.home
         await send_batch(kafka_bootstrap, topic(name.name), place, batch([record], timestamp_ms=at_ms))
-    await hurt.send(HEARTBEATS.name, [beat()], 2)
-    await hurt.tick(3)
-    await hurt.run_until_caught_up()
-    await hurt.send(HEARTBEATS.name, [beat()], 4)
-    await hurt.tick(5)
-    with Worker(hurt.installation) as worker:
-        await hurt.installation.wait_until_caught_up([worker])
+    await log.send(HEARTBEATS.name, [heartbeat()], 2)
+    await log.tick(3)
+    await log.run_until_caught_up()
+    await log.send(HEARTBEATS.name, [heartbeat()], 4)
+    await log.tick(5)
+    with Worker(log.installation) as worker:
+        await log.installation.wait_until_caught_up([worker])
         worker.wait_for("[^Worker]: Ready")
         for path in ("/", "/ready", "/orgs/acme", "/orgs/acme/replicas/d-r1", "/prices", "/tables/positions/"):
             got = get(f"{worker.url}{path}", 10)
             assert got.status == HTTPStatus.OK, (path, got.text)
             if path.startswith("/orgs"):
-                assert got.json["as_of"] == rfc3339(hurt.start_ms + 5 * MINUTE_MS)
-    letters = await hurt.installation.read(DEAD_LETTERS.name)
+                assert got.json["as_of"] == rfc3339(log.start_ms + 5 * MINUTE_MS)
+    letters = await log.installation.read(DEAD_LETTERS.name)
     assert reasons([json.loads(letter.value or b"") for letter in letters]) == [
         (HEARTBEATS.name, "invalid", 0),
         (CLOCK.name, "invalid", 0),
         (COMMANDS.name, "invalid", 1),
     ]
     assert {json.loads(letter.value or b"")["timestamp"] for letter in letters} == {at_ms}
-    assert {letter.timestamp for letter in letters} <= {0, hurt.start_ms}
-    assert [result["command_id"] for result in await hurt.values(RESULTS.name)] == ["c"]
-    assert len(await hurt.values(USAGE.name)) == 5
+    assert {letter.timestamp for letter in letters} <= {0, log.start_ms}
+    assert [result["command_id"] for result in await log.values(RESULTS.name)] == ["c"]
+    assert len(await log.values(USAGE.name)) == 5
 
 
 def peak_mb(worker: Worker) -> float:
-    """The most memory that a worker had in use."""
+    """Return the peak memory of a worker."""
     status = Path(f"/proc/{worker.process.pid}/status").read_text(encoding="ascii")
     (line,) = [line for line in status.splitlines() if line.startswith("VmHWM:")]
     return int(line.split()[1]) / 1_000
@@ -230,32 +230,34 @@ def peak_mb(worker: Worker) -> float:
 
 @pytest.mark.parametrize("codec", ["gzip", "zstd"])
 async def test_memory_does_not_depend_on_what_is_sent(kafka_bootstrap: str, namespace: str, codec: str) -> None:
-    hurt = Hurt(kafka_bootstrap, namespace)
-    await hurt.provision()
-    await hurt.running()
-    with Worker(hurt.installation, "--without-web") as worker:
-        await hurt.installation.wait_until_caught_up([worker])
+    log = RawLog(kafka_bootstrap, namespace)
+    await log.provision()
+    await log.running()
+    with Worker(log.installation, "--without-web") as worker:
+        await log.installation.wait_until_caught_up([worker])
         before_mb = peak_mb(worker)
     for minute in (1, 2, 3):
         # 200 MB, 0.2 MB on the wire, between two heartbeats; and one alone, in the topic of prices.
-        await hurt.send(HEARTBEATS.name, [beat(), RawRecord(bytes(200_000_000), b"acme"), beat()], minute, codec=codec)
-    await hurt.send(PRICES.name, [RawRecord(bytes(200_000_000), b"disk"), price("disk")], 1, codec=codec)
+        await log.send(
+            HEARTBEATS.name, [heartbeat(), RawRecord(bytes(200_000_000), b"acme"), heartbeat()], minute, codec=codec
+        )
+    await log.send(PRICES.name, [RawRecord(bytes(200_000_000), b"disk"), price("disk")], 1, codec=codec)
     for minute in (2, 4):
-        await hurt.tick(minute)
-        with Worker(hurt.installation, "--without-web") as worker:
-            await hurt.installation.wait_until_caught_up([worker])
+        await log.tick(minute)
+        with Worker(log.installation, "--without-web") as worker:
+            await log.installation.wait_until_caught_up([worker])
             assert peak_mb(worker) < before_mb + 60
-    letters = await hurt.values(DEAD_LETTERS.name)
+    letters = await log.values(DEAD_LETTERS.name)
     assert [(letter["offset"], letter["reason"]) for letter in letters] == [(at, "too_large") for at in (1, 4, 7)]
     assert all(letter["error"] == "the value has 200000000 bytes, over 65536" for letter in letters)
     assert all(base64.b64decode(letter["value_base64"]) == bytes(65_536) for letter in letters)
     assert all((letter["key_base64"], letter["truncated"]) == ("YWNtZQ==", True) for letter in letters)
-    assert len(await hurt.values(USAGE.name)) == 4
+    assert len(await log.values(USAGE.name)) == 4
 
 
-async def delete_records(hurt: Hurt, topic: str, partition: int, before: int) -> None:
+async def delete_records(log: RawLog, topic: str, partition: int, before: int) -> None:
     """Delete the records of a partition that are before an offset, as `kafka-delete-records` does."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=hurt.installation.bootstrap)
+    admin = AIOKafkaAdminClient(bootstrap_servers=log.installation.bootstrap)
     await admin.start()
     try:
         await admin.delete_records({TopicPartition(topic, partition): RecordsToDelete(before)})
@@ -263,16 +265,16 @@ async def delete_records(hurt: Hurt, topic: str, partition: int, before: int) ->
         await admin.close()
 
 
-async def wait_for_ticks(hurt: Hurt, worker: Worker, partition: int) -> None:
+async def wait_for_ticks(log: RawLog, worker: Worker, partition: int) -> None:
     """Wait until every tick of one partition is applied and committed."""
-    clock = TopicPartition(hurt.installation.settings.topic(CLOCK.name), partition)
-    admin = AIOKafkaAdminClient(bootstrap_servers=hurt.installation.bootstrap)
+    clock = TopicPartition(log.installation.settings.topic(CLOCK.name), partition)
+    admin = AIOKafkaAdminClient(bootstrap_servers=log.installation.bootstrap)
     await admin.start()
     try:
-        end = (await hurt.installation.ends([clock]))[clock]
+        end = (await log.installation.ends([clock]))[clock]
         until_s = time.monotonic() + DEADLINE_S
         while True:
-            committed = await admin.list_consumer_group_offsets(hurt.installation.settings.app_id)
+            committed = await admin.list_consumer_group_offsets(log.installation.settings.app_id)
             if clock in committed and committed[clock].offset >= end:
                 return
             worker.check()
@@ -291,46 +293,46 @@ def flip_a_bit(folder: Path, topic: str, partition: int, content: bytes) -> None
 
 
 async def test_one_flipped_bit_blocks_one_partition_and_skips_nothing(namespace: str) -> None:
-    broker = KafkaServer(session_folder() / "hurt-broker", free_ports(KafkaServer.neighbouring_ports))
+    broker = KafkaServer(session_folder() / "log-broker", free_ports(KafkaServer.neighbouring_ports))
     broker.start()
     try:
-        hurt = Hurt(broker.address(broker.port), namespace, partitions=2)
-        await hurt.provision()
-        await hurt.running()
-        await hurt.send(HEARTBEATS.name, [beat()], 1)
-        await hurt.tick(2)
-        await hurt.run_until_caught_up()
-        for minute, event in ((2, b"left"), (3, b"hurt"), (4, b"left")):
-            await hurt.send(HEARTBEATS.name, [beat(), beat(headers=((b"n", event),))], minute)
-            await hurt.tick(minute + 1)
-        other = 1 - hurt.home
+        log = RawLog(broker.address(broker.port), namespace, partitions=2)
+        await log.provision()
+        await log.running()
+        await log.send(HEARTBEATS.name, [heartbeat()], 1)
+        await log.tick(2)
+        await log.run_until_caught_up()
+        for minute, event in ((2, b"left"), (3, b"log"), (4, b"left")):
+            await log.send(HEARTBEATS.name, [heartbeat(), heartbeat(headers=((b"n", event),))], minute)
+            await log.tick(minute + 1)
+        other = 1 - log.home
         broker.stop()
-        topic = hurt.installation.settings.topic(HEARTBEATS.name)
-        flip_a_bit(broker.folder, topic, hurt.home, b"hurt")
+        topic = log.installation.settings.topic(HEARTBEATS.name)
+        flip_a_bit(broker.folder, topic, log.home, b"log")
         broker.start()
-        line = f"{topic} partition {hurt.home} can't be read at offset 3: the checksum of the batch with offsets 3 to 4"
+        line = f"{topic} partition {log.home} can't be read at offset 3: the checksum of the batch with offsets 3 to 4"
         for _ in range(2):
-            with Worker(hurt.installation) as worker:
+            with Worker(log.installation) as worker:
                 worker.wait_for(line)
                 worker.wait_for("[^Worker]: Ready")
                 got = get(f"{worker.url}/ready", 10)
                 assert got.status == HTTPStatus.SERVICE_UNAVAILABLE
                 assert "can't be read at offset 3" in got.json["detail"]
                 metrics = get(f"{worker.url}/metrics", 10).text
-                assert f'obol_partition_blocked{{partition="{hurt.home}"}} 1.0' in metrics
+                assert f'obol_partition_blocked{{partition="{log.home}"}} 1.0' in metrics
                 assert f'obol_partition_blocked{{partition="{other}"}} 0.0' in metrics
-                await wait_for_ticks(hurt, worker, other)
+                await wait_for_ticks(log, worker, other)
                 worker.check()
         # What came before is applied and billed; of what comes after, nothing.
-        assert len(await hurt.values(USAGE.name)) == 2
-        assert await hurt.values(DEAD_LETTERS.name) == []
+        assert len(await log.values(USAGE.name)) == 2
+        assert await log.values(DEAD_LETTERS.name) == []
         # The operator gives the batch up, with the topic's own tool: the rest is read on.
-        await delete_records(hurt, topic, hurt.home, 5)
-        with Worker(hurt.installation) as worker:
-            await hurt.installation.wait_until_caught_up([worker])
+        await delete_records(log, topic, log.home, 5)
+        with Worker(log.installation) as worker:
+            await log.installation.wait_until_caught_up([worker])
             worker.wait_for("were deleted before they were read")
             worker.wait_for("[^Worker]: Ready")
             assert get(f"{worker.url}/ready", 10).status == HTTPStatus.OK
-        assert len(await hurt.values(USAGE.name)) == 5
+        assert len(await log.values(USAGE.name)) == 5
     finally:
         broker.remove()

@@ -78,7 +78,7 @@ async def test_a_minute_is_billed_and_explained(broker: SecuredKafkaServer, way:
 
     create = {"type": "create_deployment", "deployment_id": "chat", "model": "m", "gpu_type": "h100", "gpu_count": 1}
     healthy = {"event_id": "e1", "replica_id": "chat-r1", "status": "RUNNING", "message": "healthy"}
-    # The worker comes first: it makes the topics, too, with the login that it was given.
+    # The worker starts first: it also creates the topics with its login.
     secrets = {"OBOL_HTTP_TOKEN": TOKEN, "REDIS_URL": f"redis://:{REDIS_PASSWORD}@127.0.0.1:1/0"}
     with Worker(installation, "-l", "debug", **environ, **secrets) as worker:
         await asyncio.to_thread(worker.wait_for, "are active")
@@ -97,12 +97,12 @@ async def test_a_minute_is_billed_and_explained(broker: SecuredKafkaServer, way:
         asked = f"{worker.url}/orgs/acme/explain/{usage['id']}"
         authorized = {"Accept": "application/json", "Authorization": f"Bearer {TOKEN}"}
         explained = (await asyncio.to_thread(partial(get, asked, 30, **authorized))).json
-        # It is looked up in Kafka, by the views' own login.
+        # The view reads it from Kafka with the worker's login.
         assert (explained["usage"]["topic"], explained["usage"]["offset"]) == ("croesus.usage", 0)
         await asyncio.to_thread(send_broken_header, worker)
         assert await asyncio.to_thread(worker.stop) == 0
         log = worker.log.read_text(errors="replace")
-        # What libraries log at this level is there, but for the secrets in it.
+        # The libraries' lines of this level are logged, without secrets.
         assert "Invalid header value char" in log
         assert way == "certificate" or "SaslAuthenticateRequest" in log
         for secret in (PASSWORD, TOKEN, REDIS_PASSWORD, BASIC_TOKEN[4:-4]):
@@ -192,7 +192,7 @@ async def test_a_correct_login_is_not_refused(broker: SecuredKafkaServer) -> Non
     assert await refusal(broker, {}) is None
 
 
-def test_a_worker_that_is_turned_away_ends_at_once_with_one_line(broker: SecuredKafkaServer) -> None:
+def test_a_refused_worker_ends_at_once_with_one_line(broker: SecuredKafkaServer) -> None:
     installation = Installation(broker.address(broker.port), "secured-wrong", partitions=2)
     with Worker(installation, **login(broker, "PLAIN", "guessed")) as worker:
         assert worker.wait() == EXIT_WRONG_SETTING

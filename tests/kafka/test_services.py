@@ -1,4 +1,4 @@
-"""The session's services are what every test above the unit layer stands on."""
+"""The session's services, which all tests above the unit layer need."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_consecutive_ports_skip_a_port_in_use(monkeypatch: pytest.MonkeyPatch) -
     first = free_ports(4)
     monkeypatch.setattr(server, "_listening_ports", iter(range(first, first + 4)))
     with socket.socket() as taken:
-        # It need not listen to be in the way.
+        # A port that does not listen is in use, too.
         taken.bind((LOOPBACK, first + 1))
         assert free_ports(2) == first + 2
 

@@ -154,7 +154,7 @@ async def test_croesus_bills_what_was_sent_and_drops_what_came_twice(installatio
     assert "2 booked, 1 duplicate, 0 conflict, 0 unpriced" in ended.stdout
 
 
-async def test_croesus_refuses_another_content_loudly(installation: Installation, kafka: Link) -> None:
+async def test_croesus_refuses_another_content_with_an_error(installation: Installation, kafka: Link) -> None:
     ended = await bill(installation, kafka, usage(), usage(59_999))
     assert ended.returncode == 1
     assert "1 booked, 0 duplicate, 1 conflict, 0 unpriced" in ended.stdout
@@ -189,7 +189,7 @@ async def test_a_log_needs_times_of_its_own(installation: Installation) -> None:
     assert "OBOL_TIMESTAMPS=producer" in ended.stderr
 
 
-def test_the_demo_tells_its_stories_and_its_figures_add_up(kafka_bootstrap: str) -> None:
+def test_the_demo_shows_its_stories_and_its_figures_add_up(kafka_bootstrap: str) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "sim", "demo"],
         env={**os.environ, "KAFKA_BOOTSTRAP_SERVERS": kafka_bootstrap, "DEMO": "once", "COLUMNS": "200"},

@@ -1,4 +1,4 @@
-"""The switches (B20 to B23) on a real worker, each set as an operator sets it: in the environment."""
+"""The switches (B20 to B23) on a real worker, set in the environment."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ NOISE = re.compile(r"dry run: would (send|stop)")
 
 
 def at(clock: str) -> int:
-    """`12:30` or `12:30:15` on the day of the story, in ms."""
+    """Convert `12:30` or `12:30:15` to ms on the test's day."""
     return parse_rfc3339(f"2026-01-15T{clock if clock.count(':') == 2 else f'{clock}:00'}.000Z")
 
 
 class Log:
-    """What is written to an installation's inputs, in the order in which it is told."""
+    """What is written to an installation's inputs, in order."""
 
     def __init__(self, installation: Installation) -> None:
         self._installation = installation
@@ -50,20 +50,20 @@ class Log:
         self._records.append(Sent(topic, at(clock), org.encode(), value, self._installation.place(topic, org)))
 
     def running(self, clock: str, org: str, deployment: str) -> None:
-        """A deployment with one replica, which is healthy from then on."""
+        """Add a deployment with one replica, healthy from then on."""
         create = {"type": "create_deployment", "model": "llama", "gpu_type": "h100", "gpu_count": 1}
         self.tell(clock, "user.commands", org, deployment_id=deployment, **create)
         self.tell(clock, "execlet.progress", org, replica_id=f"{deployment}-r1", status="RUNNING", message="healthy")
 
     def minute(self, clock: str, *beating: tuple[str, str]) -> None:
-        """A heartbeat of each (org, replica) at the minute, and the tick two seconds after it."""
+        """Add a heartbeat of each (org, replica) at the minute, and a tick two seconds after it."""
         for org, replica in beating:
             self.tell(clock, "execlet.heartbeats", org, replica_id=replica)
         for partition in range(self._installation.partitions):
             self._records.append(Sent("obol.clock", at(f"{clock}:02"), None, b'{"type":"tick"}', partition))
 
     async def play(self, worker: Worker) -> None:
-        """Write it, and wait until `worker` has committed all of it."""
+        """Write the records, and wait until `worker` has committed all of them."""
         records, self._records = self._records, []
         await self._installation.send(records)
         await self._installation.wait_until_caught_up([worker])
@@ -81,7 +81,7 @@ async def bodies(installation: Installation, topic: str) -> list[dict[str, Any]]
 
 
 def lines(worker: Worker, words: str) -> Iterator[dict[str, str]]:
-    """The fields of each log line about `words`, and of nothing else that begins alike."""
+    """Yield the fields of each log line that has exactly the message `words`."""
     for line in worker.log.read_text().splitlines():
         _, found, fields = line.rstrip().partition(f"] {words}: ")
         if found:
@@ -97,7 +97,7 @@ def lines(worker: Worker, words: str) -> Iterator[dict[str, str]]:
     ids=["unset", "elsewhere"],
 )
 async def test_billing_without_its_cluster_is_refused(kafka_bootstrap: str, croesus_host: str, words: str) -> None:
-    """B20: the worker ends before anything starts, with one line that names the variable and the mend."""
+    """B20: the worker ends before anything starts, with one line that names the variable and the fix."""
     installation = Installation(kafka_bootstrap, "never-made", environ={"CROESUS_HOST": croesus_host})
     with Worker(installation) as worker:
         assert worker.wait() == EXIT_WRONG_SETTING
@@ -106,7 +106,7 @@ async def test_billing_without_its_cluster_is_refused(kafka_bootstrap: str, croe
     assert words.format(kafka_bootstrap) in said[0]
 
 
-async def test_dry_run_without_billing_does_nothing_and_says_so(installation: Installation) -> None:
+async def test_dry_run_without_billing_does_nothing_and_is_logged(installation: Installation) -> None:
     """B20, B21: nothing is sent, nothing is logged as if it might be, a suspended org's deployments go on."""
     log = Log(installation)
     log.price("11:59")
@@ -135,8 +135,8 @@ async def test_dry_run_without_billing_does_nothing_and_says_so(installation: In
 async def test_ten_minutes_of_dry_run_are_billed_once_it_is_off(installation: Installation) -> None:
     """B21, B22: ten ticks are logged and nothing is sent; then each minute is billed once, and the suspension counts.
 
-    Both replicas are healthy at 12:00 and beat each minute; the org `lapsed` is suspended at 12:05. The dry run sees
-    the ticks of 12:01 to 12:10, the worker after it that of 12:11.
+    Both replicas are healthy at 12:00 and send a heartbeat each minute; the org `lapsed` is suspended at 12:05. The
+    worker in dry-run mode applies the ticks of 12:01 to 12:10, the next one that of 12:11.
     """
     beating = (("acme", "chat-r1"), ("lapsed", "bot-r1"))
     log = Log(installation)

@@ -27,7 +27,7 @@ def prices() -> Prices:
         ({"unheard.of": 9, "dedicated.h100.1x": 1}, 0, "2.5"),
     ],
 )
-def test_what_has_no_price_counts_nothing(units: dict[str, int], now: int, burn: str) -> None:
+def test_a_profile_without_a_price_counts_zero(units: dict[str, int], now: int, burn: str) -> None:
     assert burn_per_hour(units, prices(), now) == to_atto(burn)
 
 
@@ -45,5 +45,5 @@ def test_what_has_no_price_counts_nothing(units: dict[str, int], now: int, burn:
         ("-1", "2", 0),
     ],
 )
-def test_a_balance_lasts_whole_seconds(balance: str, burn: str, seconds: int | None) -> None:
+def test_a_runway_is_in_whole_seconds(balance: str, burn: str, seconds: int | None) -> None:
     assert runway_s(to_atto(balance), to_atto(burn)) == seconds

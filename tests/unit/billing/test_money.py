@@ -46,5 +46,5 @@ def test_atto_is_written_without_trailing_zeros(atto: int, text: str) -> None:
     assert to_text(atto) == text
 
 
-def test_tenths_add_up_as_floats_would_not() -> None:
+def test_decimal_fractions_are_exact() -> None:
     assert to_text(sum(to_atto("0.1") for _ in range(3))) == "0.3"

@@ -117,9 +117,9 @@ FIGURES = [
 def test_every_millisecond_is_accounted_for(
     opened: str, health: str, ended: str | None, billed_until: str, as_of: str, expected: tuple[int, ...]
 ) -> None:
-    told = figures(window(opened, health, ended, billed_until), ms(as_of))
-    assert told == Figures(*expected)
-    assert told.unexplained_ms == 0
+    found = figures(window(opened, health, ended, billed_until), ms(as_of))
+    assert found == Figures(*expected)
+    assert found.unexplained_ms == 0
 
 
 @pytest.mark.parametrize(

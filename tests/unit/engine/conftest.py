@@ -1,4 +1,4 @@
-"""The process that these tests run in does not end when the engine says so: `ProcessEndedError` is raised instead."""
+"""In these tests the engine does not end the process: `ProcessEndedError` is raised instead."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def _process_stays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A test whose process ends unexpectedly fails, also where a task alone knows it."""
+    """Fail a test in which the process would end unexpectedly, also when only a task raises the error."""
     ENDS.clear()
     for module in (commit, fatal, partitions):
         monkeypatch.setattr(module, "end_process", process_ends)

@@ -1,4 +1,4 @@
-"""The ports in memory: logs with transactions, a consumer that notes what it is asked, a hand-moved clock."""
+"""The ports in memory: logs with transactions, a consumer that records calls, a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from streams.engine.merge import Damage, Record
 
 TURNS = 50
-"""Of the event loop: more than any chain of tasks here takes until it waits."""
+"""Iterations of the event loop: more than any chain of tasks here needs until it waits."""
 
 
 async def settle() -> None:
@@ -31,7 +31,7 @@ async def settle() -> None:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Let tasks run, turn by turn, until `condition` holds."""
+    """Let tasks run until `condition` is true."""
     for _ in range(TURNS):
         if condition():
             return
@@ -41,7 +41,7 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 class FakeClock(ports.Clock):
-    """Time passes in `advance` alone, which lets tasks run at each moment that one of them waits for."""
+    """A clock that only `advance` moves; tasks run at each time for which one of them waits."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -86,7 +86,7 @@ class FakeClock(ports.Clock):
 
 
 class FakeConsumer(ports.Consumer):
-    """Notes what it is asked. `on_seek`: called in the middle of a seek."""
+    """Records its calls. `on_seek` is called during a seek."""
 
     def __init__(self) -> None:
         self.sought: list[dict[TopicPartition, int]] = []
@@ -270,7 +270,7 @@ class FakeTransactionalProducer(_FakeClient, ports.TransactionalProducer):
         self.kafka.epochs[self.id] += 1
         self.epoch = self.kafka.epochs[self.id]
         self.called("fence")
-        # What is aborted is read by no one; like its marker, it takes offsets.
+        # Aborted records are not read; like the marker, they take offsets.
         for partition, first, count in self.kafka.open.pop(self.id, ()):
             log = self.kafka.logs[partition]
             log[first : first + count] = [record._replace(timestamp=-1) for record in log[first : first + count]]
@@ -327,15 +327,15 @@ class FakeTransactionalProducer(_FakeClient, ports.TransactionalProducer):
 
 
 class ProcessEndedError(Exception):
-    """What `end_process` raises here."""
+    """Raised by `end_process` in these tests."""
 
 
 ENDS: list[ProcessEndedError] = []
-"""What ended the process, also where a task alone knows it."""
+"""The errors that would have ended the process, also those raised in tasks."""
 
 
 def process_ends(accident: Accident, reason: str, error: BaseException | None = None) -> None:
-    """Stand in for `end_process`."""
+    """Replace `end_process`."""
     ENDS.append(ProcessEndedError(reason, accident))
     raise ENDS[-1] from error
 

@@ -79,7 +79,7 @@ def test_batches_follow_each_other_and_the_last_one_may_be_cut_off() -> None:
     assert (reader.position, reader.damage) == (2, None)
 
 
-def test_a_batch_of_the_brokers_time_has_one_time() -> None:
+def test_records_of_a_log_append_time_batch_have_its_timestamp() -> None:
     content = batch([RawRecord(b"x", timestamp_delta=5)], timestamp_ms=900, attributes=APPEND_TIME)
     assert [record.timestamp for record in all_of(fetched(content))] == [900]
 
@@ -128,7 +128,7 @@ def test_markers_and_aborted_transactions_are_left_out() -> None:
     ],
     ids=["not UTF-8", "null name", "no headers", "negative count", "no value", "too long a name", "no number", "more"],
 )
-def test_a_record_with_bad_headers_is_read_without_these(codec: str, bad: RawRecord, headers: Any) -> None:
+def test_a_record_with_invalid_headers_is_read_without_them(codec: str, bad: RawRecord, headers: Any) -> None:
     content = batch([RawRecord(b"before"), bad, RawRecord(b"after")], codec=codec)
     before, record, after = all_of(reader := fetched(content))
     assert (before.value, after.value) == (b"before", b"after")
@@ -148,7 +148,7 @@ def test_a_record_with_bad_headers_is_read_without_these(codec: str, bad: RawRec
     ],
     ids=["value", "key", "offset", "number", "empty"],
 )
-def test_a_record_that_can_t_be_read_is_one_among_the_others(codec: str, body: bytes, error: str) -> None:
+def test_a_record_that_can_t_be_read_does_not_affect_others(codec: str, body: bytes, error: str) -> None:
     records = (encode_record(RawRecord(b"before"), 0), varint(len(body)) + body, encode_record(RawRecord(b"after"), 2))
     payload = CODECS[codec][1](b"".join(records))
     before, bad, after = all_of(reader := fetched(batch([], codec=codec, payload=payload, count=3)))
@@ -160,7 +160,7 @@ def test_a_record_that_can_t_be_read_is_one_among_the_others(codec: str, body: b
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_batch_that_breaks_off_is_read_as_far_as_it_goes(codec: str) -> None:
+def test_a_truncated_batch_is_read_up_to_its_end(codec: str) -> None:
     good = encode_record(RawRecord(b"good"), 0)
     for rest in (b"", varint(-7), varint(500) + b"\0"):
         content = batch([], codec=codec, payload=CODECS[codec][1](good + rest), count=4, base_offset=20)
@@ -172,7 +172,7 @@ def test_a_batch_that_breaks_off_is_read_as_far_as_it_goes(codec: str) -> None:
 
 
 @pytest.mark.parametrize("codec", COMPRESSED)
-def test_a_payload_that_can_t_be_decompressed_is_one_unreadable_record(codec: str) -> None:
+def test_a_payload_that_can_t_be_decompressed_is_an_unreadable_record(codec: str) -> None:
     whole = CODECS[codec][1](encode_record(RawRecord(b"a" * 500), 0) * 3)
     for payload in (b"", b"no such format", whole[: len(whole) // 2]):
         content = batch([], codec=codec, payload=payload, count=3) + batch([RawRecord(b"next")], base_offset=3)
@@ -220,7 +220,7 @@ def test_a_large_key_makes_a_large_record(key: int, value: int) -> None:
     assert found.error.startswith("the record has ")
 
 
-def test_a_record_at_the_bound_is_whole() -> None:
+def test_a_record_at_the_limit_is_read_in_full() -> None:
     # attributes, two deltas, no key, no headers: a byte each; three for the length of the value
     value_bytes = MAX_RECORD_BYTES - 8
     for more, is_large in ((0, False), (1, True)):
@@ -267,7 +267,7 @@ def test_records_are_taken_up_to_a_size_and_up_to_a_number() -> None:
     assert reader.position == 5
 
 
-def test_taking_makes_a_pause_where_nothing_ends() -> None:
+def test_take_returns_after_a_few_pieces_without_a_record() -> None:
     records = [RawRecord(bytes(3 * MAX_IDLE_PIECES * PIECE_BYTES)), RawRecord(b"after")]
     reader = fetched(batch(records, codec="gzip"))
     assert len(reader.take()) == 1
@@ -307,7 +307,7 @@ def test_a_flipped_bit_is_damage_wherever_it_is() -> None:
     third = batch([RawRecord(b"4")], base_offset=3)
     for at in range(len(second)):
         if 12 <= at < 16:
-            continue  # the epoch of the partition's leader, which no one reads
+            continue  # the epoch of the partition's leader, which is not read
         for bit in (1, 0x80):
             reader = fetched(first + flipped(second, at, bit) + third)
             found = [record.value for record in all_of(reader)]

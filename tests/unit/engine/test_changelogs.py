@@ -14,13 +14,13 @@ def changelogs() -> Changelogs:
     return Changelogs("obol", ["orgs", "positions"])
 
 
-def test_they_have_the_names_that_faust_gives_them(changelogs: Changelogs) -> None:
+def test_changelogs_have_fausts_names(changelogs: Changelogs) -> None:
     assert changelogs.name("orgs") == ORGS
     assert changelogs.table(POSITIONS) == "positions"
     assert changelogs.of([0, 3]) == [(ORGS, 0), (POSITIONS, 0), (ORGS, 3), (POSITIONS, 3)]
 
 
-def test_one_is_restored_when_the_offset_before_its_end_is_in_memory(changelogs: Changelogs) -> None:
+def test_a_changelog_is_restored_when_the_offset_before_its_end_is_in_memory(changelogs: Changelogs) -> None:
     changelogs.expect({(ORGS, 0): 10, (POSITIONS, 0): 0, (ORGS, 1): 0, (POSITIONS, 1): 0})
     assert (changelogs.expected(0), changelogs.expected(1)) == (10, 0)
     assert changelogs.restored_to((ORGS, 0)) == -1
@@ -31,7 +31,7 @@ def test_one_is_restored_when_the_offset_before_its_end_is_in_memory(changelogs:
     assert changelogs.unrestored([0, 1]) == []
 
 
-def test_it_never_goes_back_but_when_the_partition_goes(changelogs: Changelogs) -> None:
+def test_the_restored_offset_decreases_only_when_the_partition_is_dropped(changelogs: Changelogs) -> None:
     changelogs.advance((ORGS, 0), 9)
     changelogs.advance((ORGS, 1), 4)
     changelogs.advance((ORGS, 0), 7)

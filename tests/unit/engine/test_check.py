@@ -1,4 +1,4 @@
-"""The debug check finds what the store would lose or get wrong: each fault planted by going round the store."""
+"""The debug check finds what the store would lose or get wrong: each test changes rows without the store."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def keep_a_closed_window_open(rows: OrgRows) -> None:
         (keep_a_closed_window_open, "index open_windows"),
     ],
 )
-def test_a_planted_fault_is_found_at_the_next_record(plant: Callable[[Any], None], named: str) -> None:
+def test_an_inconsistency_is_found_at_the_next_record(plant: Callable[[Any], None], named: str) -> None:
     world = running()
     plant(world.driver.store().org("acme"))
     with pytest.raises((AssertionError, ShardError)) as caught:
@@ -79,7 +79,7 @@ def test_a_row_that_was_not_listed_is_found() -> None:
         world.do("12:01 balance 5")
 
 
-def test_a_rule_cannot_change_a_row_past_the_store() -> None:
+def test_a_rule_cannot_change_a_row_without_the_store() -> None:
     replica = running().driver.store().org("acme").replicas["d1-r1"]
     with pytest.raises(AttributeError):
         replica.changes_made = 9  # type: ignore[misc]  # rows are frozen

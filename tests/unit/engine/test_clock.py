@@ -38,7 +38,7 @@ async def test_the_timeout_ends_the_wait() -> None:
 
 @pytest.mark.parametrize("timeout_s", [None, 60.0])
 @pytest.mark.parametrize("after", range(8))
-async def test_a_cancellation_is_not_lost_to_the_event_that_comes_with_it(timeout_s: float | None, after: int) -> None:
+async def test_a_cancellation_at_the_same_time_as_the_event_is_not_lost(timeout_s: float | None, after: int) -> None:
     event = asyncio.Event()
 
     async def forever() -> None:

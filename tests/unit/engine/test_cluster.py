@@ -108,7 +108,7 @@ def cluster() -> Cluster:
     return Cluster()
 
 
-async def test_a_cluster_that_is_as_it_was_is_accepted(cluster: Cluster) -> None:
+async def test_an_unchanged_cluster_is_accepted(cluster: Cluster) -> None:
     await cluster.watch.check_start()
     assert cluster.watch.topic_ids == {spec.name: f"id-of-dev.{spec.name}" for spec in INBOUND}
 
@@ -118,7 +118,7 @@ async def test_a_new_installation_is_accepted(cluster: Cluster) -> None:
     await cluster.watch.check_start()
 
 
-async def test_rows_of_a_version_that_recorded_none_of_this_are_accepted(cluster: Cluster) -> None:
+async def test_rows_of_a_version_without_these_fields_are_accepted(cluster: Cluster) -> None:
     cluster.kafka.logs[POSITIONS, 0] = [Written(0, 0, KEY, b'{"as_of":7,"offsets":{"user.commands":5},"counts":{}}')]
     await cluster.watch.check_start()
 
@@ -200,7 +200,7 @@ ACCIDENTS: list[tuple[Callable[[Cluster], object], Accident, str]] = [
 
 
 @pytest.mark.parametrize(("happens", "accident", "line"), ACCIDENTS)
-async def test_what_is_not_as_it_was_is_refused(
+async def test_a_difference_is_refused(
     cluster: Cluster, happens: Callable[[Cluster], object], accident: Accident, line: str
 ) -> None:
     happens(cluster)
@@ -209,7 +209,7 @@ async def test_what_is_not_as_it_was_is_refused(
     assert line in str(error)
 
 
-async def test_a_cluster_that_can_not_answer_yet_is_asked_again(cluster: Cluster) -> None:
+async def test_requests_are_retried_until_the_cluster_responds(cluster: Cluster) -> None:
     cluster.kafka.failing["end_offsets"] = GroupCoordinatorNotAvailableError()
     checking = asyncio.create_task(cluster.watch.check_start())
     await cluster.clock.advance(30.0)
@@ -238,7 +238,7 @@ def test_a_position_of_a_newer_format_is_refused() -> None:
 # While the worker runs
 
 
-async def test_an_accident_that_two_looks_see_ends_the_watch(cluster: Cluster) -> None:
+async def test_an_accident_found_by_two_checks_ends_the_watch(cluster: Cluster) -> None:
     await cluster.watch.check_start()
     cluster.partitions.shards = {0: FakeShard()}
     cluster.partitions.shards[0].merge.restart({COMMANDS.name: 5}, {})
@@ -268,7 +268,7 @@ async def test_rows_that_a_changelog_loses_end_the_watch(cluster: Cluster) -> No
         await watching
 
 
-async def test_a_cluster_that_is_away_is_waited_for_with_a_line_a_minute(
+async def test_an_unreachable_cluster_is_waited_for_and_logged_once_a_minute(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster.kafka.failing["topics"] = KafkaConnectionError("no route")
@@ -286,13 +286,13 @@ async def test_a_cluster_that_is_away_is_waited_for_with_a_line_a_minute(
     await cancel_and_wait([watching])
 
 
-async def test_workers_that_disagree_are_told_once_until_they_agree(
+async def test_different_settings_are_logged_once_until_they_agree(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
     cluster.partitions.shards = {0: FakeShard()}
     other = live_settings(SETTINGS) | {"OBOL_RETENTION_H": 24}
-    # What this worker's own partition says was written by its former owner.
+    # What this worker's own partition says was written by its previous owner.
     cluster.commit(0, settings=other)
     watching = asyncio.create_task(cluster.watch.run())
     await cluster.clock.advance(3 * WATCH_S)

@@ -1,4 +1,4 @@
-"""Commits out, against a producer in memory: what one transaction holds, in which order, and when it is written."""
+"""Commits with a producer in memory: the content and order of one transaction, and when it is written."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ async def test_more_rows_than_fit_a_batch_are_all_written() -> None:
     assert [(record.key, record.value) for record in kafka.records(("obol-orgs-changelog", 0))] == rows
 
 
-async def test_a_former_owner_is_fenced() -> None:
+async def test_the_previous_owner_is_fenced() -> None:
     kafka, clock = FakeKafka(), FakeClock()
     first, second = committer(kafka, clock), committer(kafka, clock)
     await first.fence()
@@ -170,7 +170,7 @@ async def test_a_shard_is_committed_every_interval(committing: Committing) -> No
     assert committing.changelogs.restored_to(("obol-orgs-changelog", 3)) == 7
 
 
-async def test_one_that_is_full_is_committed_at_once(committing: Committing) -> None:
+async def test_a_full_shard_is_committed_at_once(committing: Committing) -> None:
     shard = await committing.shard(3)
     shard.due = 1
     committing.commits.commit_soon(3)
@@ -178,7 +178,7 @@ async def test_one_that_is_full_is_committed_at_once(committing: Committing) -> 
     assert committing.done == [(3, 0.0)]
 
 
-async def test_nothing_is_written_where_nothing_was_applied(committing: Committing) -> None:
+async def test_nothing_is_written_when_nothing_was_applied(committing: Committing) -> None:
     await committing.shard(3)
     await committing.clock.advance(10 * INTERVAL_S)
     await committing.commits.commit_all()
@@ -210,7 +210,7 @@ async def test_a_partition_has_one_commit_at_a_time(committing: Committing) -> N
     assert committing.kafka.calls.count("begin obol-0") == 2
 
 
-async def test_a_worker_has_a_few_commits_at_a_time(committing: Committing) -> None:
+async def test_the_number_of_concurrent_commits_is_bounded(committing: Committing) -> None:
     for partition in range(2 * MAX_COMMITS_AT_ONCE):
         (await committing.shard(partition)).due = 2
     committing.kafka.committing.clear()
@@ -227,7 +227,7 @@ async def test_a_worker_has_a_few_commits_at_a_time(committing: Committing) -> N
     assert len(committing.done) == 4 * MAX_COMMITS_AT_ONCE
 
 
-async def test_a_dropped_partition_is_committed_no_more(committing: Committing) -> None:
+async def test_a_dropped_partition_is_not_committed(committing: Committing) -> None:
     dropped, stays = await committing.shard(0), await committing.shard(1)
     await committing.commits.drop(0)
     dropped.due = stays.due = 1
@@ -246,7 +246,7 @@ async def test_an_assignment_that_keeps_a_partition_fences_it_again(committing: 
     assert committing.done == [(0, 0.0)]
 
 
-async def test_notes_are_logged_after_the_commit(committing: Committing, caplog: pytest.LogCaptureFixture) -> None:
+async def test_log_lines_are_logged_after_the_commit(committing: Committing, caplog: pytest.LogCaptureFixture) -> None:
     (await committing.shard(0)).due = 1
     with caplog.at_level("INFO"):
         await committing.commits.commit_all()
@@ -283,7 +283,7 @@ async def test_a_commit_that_fails_ends_the_process(
 LETTER = Outgoing(RESULTS.name, 0, b"acme", b"{}", 60_000)
 
 
-async def test_a_commit_that_a_topic_refuses_waits_alone_until_it_is_accepted(
+async def test_a_refused_commit_is_retried_and_only_its_partition_waits(
     committing: Committing, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from streams.engine.shard import Commit, Shard
 
 ENVIRON = {"OBOL_PARTITIONS": "1", "OBOL_NAMESPACE": "dev", "OBOL_CLOCK": "log", "OBOL_ADVERTISED_URL": "http://a:1"}
-BEATS = (f"dev.{HEARTBEATS.name}", 0)
+HEARTBEATS_TP = (f"dev.{HEARTBEATS.name}", 0)
 COMMANDS_IN = (f"dev.{COMMANDS.name}", 0)
 LETTERS = (f"dev.{DEAD_LETTERS.name}", 0)
 POSITIONS = (f"dev.obol-{TABLE}-changelog", 0)
 
 
-class Worker:
-    """An engine, and what Faust does for it: it reads the logs of the cluster and hands over what it read."""
+class FakeWorker:
+    """An engine, and a replacement for Faust: it reads the logs of the cluster and passes fetches to the engine."""
 
     def __init__(self, kafka: FakeKafka, clock: FakeClock) -> None:
         self.kafka, self.clock, self.consumer = kafka, clock, FakeConsumer()
@@ -73,7 +73,7 @@ class Worker:
 
     async def read_beats(self, start: int, generation: int) -> None:
         """Hand over the heartbeats from `start` on, and let time pass until they are committed."""
-        self.engine.feed(self.message(BEATS, start, generation))
+        self.engine.feed(self.message(HEARTBEATS_TP, start, generation))
         await self.clock.advance(1.0)
 
 
@@ -91,17 +91,17 @@ def _interpreter_as_before() -> Iterator[None]:
 @pytest.fixture
 def kafka() -> FakeKafka:
     made = FakeKafka()
-    made.logs[BEATS] = [Written(at, 1_000 + at, None, b"{") for at in range(3)]
+    made.logs[HEARTBEATS_TP] = [Written(at, 1_000 + at, None, b"{") for at in range(3)]
     return made
 
 
-async def test_bad_heartbeats_become_dead_letters_in_one_commit(kafka: FakeKafka) -> None:
-    worker = Worker(kafka, FakeClock())
+async def test_invalid_heartbeats_become_dead_letters_in_one_commit(kafka: FakeKafka) -> None:
+    worker = FakeWorker(kafka, FakeClock())
     await worker.engine.start()
     await worker.take_over(1)
     await worker.read_beats(0, 1)
     assert [json.loads(record.value or b"")["offset"] for record in kafka.records(LETTERS)] == [0, 1, 2]
-    assert kafka.offsets == {BEATS: 3}
+    assert kafka.offsets == {HEARTBEATS_TP: 3}
     assert worker.committed == [(0, {HEARTBEATS.name: 3}, 0.0)]
     assert worker.engine.records_applied == 3
     assert worker.engine.restored_to(*POSITIONS) == 1
@@ -109,9 +109,9 @@ async def test_bad_heartbeats_become_dead_letters_in_one_commit(kafka: FakeKafka
     assert worker.engine.has_committed_all
 
 
-async def test_the_next_owner_continues_and_the_former_one_is_fenced(kafka: FakeKafka) -> None:
+async def test_the_next_owner_continues_and_the_previous_one_is_fenced(kafka: FakeKafka) -> None:
     clock = FakeClock()
-    first, second = Worker(kafka, clock), Worker(kafka, clock)
+    first, second = FakeWorker(kafka, clock), FakeWorker(kafka, clock)
     await first.engine.start()
     await first.take_over(1)
     await first.read_beats(0, 1)
@@ -120,35 +120,35 @@ async def test_the_next_owner_continues_and_the_former_one_is_fenced(kafka: Fake
     shard = second.engine.by_partition[0]
     assert (shard.phase, shard.position.as_of) == (Phase.WORKING, 1_002)
     (sought,) = second.consumer.sought
-    assert sought == dict.fromkeys([(f"dev.{topic}", 0) for topic in INPUTS], 0) | {BEATS: 3}
+    assert sought == dict.fromkeys([(f"dev.{topic}", 0) for topic in INPUTS], 0) | {HEARTBEATS_TP: 3}
 
-    kafka.logs[BEATS] += [Written(at, 1_000 + at, None, b"{") for at in (3, 4)]
-    # The former owner was frozen, and still believes that the partition is its own.
-    first.engine.feed(first.message(BEATS, 3, 1))
+    kafka.logs[HEARTBEATS_TP] += [Written(at, 1_000 + at, None, b"{") for at in (3, 4)]
+    # The previous owner was suspended, and still has the partition.
+    first.engine.feed(first.message(HEARTBEATS_TP, 3, 1))
     await settle()
     with process_end() as ended:
         await first.engine.on_revoked()
     assert ended[0].args == ("partition 0 was taken over by another worker", Accident.FENCED)
-    assert kafka.offsets == {BEATS: 3}
+    assert kafka.offsets == {HEARTBEATS_TP: 3}
 
     await second.read_beats(3, 2)
     assert [json.loads(record.value or b"")["offset"] for record in kafka.records(LETTERS)] == [0, 1, 2, 3, 4]
-    assert kafka.offsets == {BEATS: 5}
+    assert kafka.offsets == {HEARTBEATS_TP: 5}
     await second.engine.stop()
 
 
 async def test_a_rebalance_that_keeps_the_partition_loses_and_repeats_nothing(kafka: FakeKafka) -> None:
-    worker = Worker(kafka, FakeClock())
+    worker = FakeWorker(kafka, FakeClock())
     await worker.engine.start()
     await worker.take_over(1)
-    worker.engine.feed(worker.message(BEATS, 0, 1))
+    worker.engine.feed(worker.message(HEARTBEATS_TP, 0, 1))
     await settle()
     await worker.engine.on_revoked()
-    assert kafka.offsets == {BEATS: 3}
-    kafka.logs[BEATS].append(Written(3, 1_003, None, b"{"))
+    assert kafka.offsets == {HEARTBEATS_TP: 3}
+    kafka.logs[HEARTBEATS_TP].append(Written(3, 1_003, None, b"{"))
     await worker.read_beats(3, 1)  # was read before the revocation
     await worker.take_over(2)
-    assert kafka.offsets == {BEATS: 3}
+    assert kafka.offsets == {HEARTBEATS_TP: 3}
     await worker.read_beats(3, 2)
     assert [json.loads(record.value or b"")["offset"] for record in kafka.records(LETTERS)] == [0, 1, 2, 3]
     assert worker.engine.by_partition[0].restored_rows == 0
@@ -159,11 +159,11 @@ async def test_a_queue_that_was_full_is_read_again_after_a_rebalance(
     kafka: FakeKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(merge, "MAX_QUEUED_RECORDS", 2)
-    worker = Worker(kafka, FakeClock())
+    worker = FakeWorker(kafka, FakeClock())
     await worker.engine.start()
     await worker.take_over(1)
-    worker.engine.feed(worker.message(BEATS, 0, 1))
-    assert worker.consumer.paused == {BEATS}
+    worker.engine.feed(worker.message(HEARTBEATS_TP, 0, 1))
+    assert worker.consumer.paused == {HEARTBEATS_TP}
     await worker.engine.on_revoked()
     worker.consumer.paused.clear()  # as Faust does; to resume what is not paused is an error
     await worker.take_over(2)
@@ -177,31 +177,31 @@ async def test_a_queue_that_was_full_is_read_again_after_a_rebalance(
 
 async def test_a_full_shard_continues_after_its_commit(kafka: FakeKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shards, "MAX_UNCOMMITTED", 1)
-    worker = Worker(kafka, FakeClock())
+    worker = FakeWorker(kafka, FakeClock())
     await worker.engine.start()
     await worker.take_over(1)
-    beats = kafka.logs.pop(BEATS)
-    for beat in beats:  # each in a batch of its own
-        kafka.logs[BEATS].append(beat)
-        worker.engine.feed(worker.message(BEATS, beat.offset, 1))
+    heartbeats = kafka.logs.pop(HEARTBEATS_TP)
+    for heartbeat in heartbeats:  # one batch each
+        kafka.logs[HEARTBEATS_TP].append(heartbeat)
+        worker.engine.feed(worker.message(HEARTBEATS_TP, heartbeat.offset, 1))
     await worker.clock.advance(1.0)
     assert [offsets for _, offsets, _ in worker.committed] == [{HEARTBEATS.name: at} for at in (1, 2, 3)]
     await worker.engine.stop()
 
 
 async def test_records_that_stay_lost_raise_an_error_for_the_agent(kafka: FakeKafka) -> None:
-    worker = Worker(kafka, FakeClock())
+    worker = FakeWorker(kafka, FakeClock())
     await worker.take_over(1)
     with pytest.raises(AccidentError):  # noqa: PT012 - it takes some attempts
         for _ in range(10):
-            worker.engine.feed(worker.message(BEATS, 2, 1))
+            worker.engine.feed(worker.message(HEARTBEATS_TP, 2, 1))
             await settle()
-    assert worker.consumer.sought[1:] == [{BEATS: 0}] * 5
+    assert worker.consumer.sought[1:] == [{HEARTBEATS_TP: 0}] * 5
     await worker.engine.stop()
 
 
 async def test_a_worker_of_the_wall_clock_writes_ticks_for_its_partitions(kafka: FakeKafka) -> None:
-    worker = Worker(kafka, clock := FakeClock())
+    worker = FakeWorker(kafka, clock := FakeClock())
     worker.engine.settings = Settings.from_env(ENVIRON | {"OBOL_CLOCK": "wall"})
     await worker.engine.start()
     await clock.advance(2.0)
@@ -218,7 +218,7 @@ async def test_views_see_what_settings_and_prices_say(kafka: FakeKafka) -> None:
         Written(0, 5_000, b"dedicated.h100.1x", value),
         Written(1, 6_000, b"dedicated.h100.1x", b"{"),
     ]
-    engine = Worker(kafka, FakeClock()).engine
+    engine = FakeWorker(kafka, FakeClock()).engine
     await engine.start()
     assert (engine.prices_as_of, engine.prices_refused) == (6_000, 1)
     assert list(engine.prices.history) == ["dedicated.h100.1x"]
@@ -239,15 +239,15 @@ async def test_views_see_what_settings_and_prices_say(kafka: FakeKafka) -> None:
         (False, "an assignment of partitions from the consumer group is not done after 360 s"),
     ],
 )
-async def test_what_never_ends_ends_the_process(
+async def test_a_wait_without_end_ends_the_process(
     kafka: FakeKafka, caplog: pytest.LogCaptureFixture, *, commits: bool, reason: str
 ) -> None:
-    worker = Worker(kafka, FakeClock())
+    worker = FakeWorker(kafka, FakeClock())
     await worker.engine.start()
     if commits:
         await worker.take_over(1)
         kafka.committing.clear()
-        worker.engine.feed(worker.message(BEATS, 0, 1))
+        worker.engine.feed(worker.message(HEARTBEATS_TP, 0, 1))
     await worker.clock.advance(370.0)
     ends = [ended.args for ended in fakes.ENDS]
     fakes.ENDS.clear()

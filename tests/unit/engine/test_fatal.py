@@ -1,4 +1,4 @@
-"""How a process ends that does not end by itself: its exit code, and its last words."""
+"""The exit code and the last log line of a process that is ended by its deadline."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ threading.Event().wait()
         (False, 75, "wait timed out: the last commits were not done within 0.2 s of the stop; exit code 75"),
     ],
 )
-def test_a_shutdown_that_hangs_ends_all_the_same(committed: bool, code: int, words: str) -> None:  # noqa: FBT001 - a case
+def test_a_shutdown_that_hangs_ends_after_its_deadline(committed: bool, code: int, words: str) -> None:  # noqa: FBT001 - a case
     program = PROGRAM.format(committed=committed)
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
     assert ended.returncode == code

@@ -1,4 +1,4 @@
-"""Records in: queued once and in order, no more than the queues take, whatever Faust does with them before."""
+"""Intake: records are queued once and in order, with back-pressure, also when Faust drops fetches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from streams.engine.merge import Record
 
 GENERATION = 3
-BEATS = (f"dev.{HEARTBEATS.name}", 0)
+HEARTBEATS_TP = (f"dev.{HEARTBEATS.name}", 0)
 PRICE = b'{"profile":"dedicated.h100.1x","price":"1","currency":"JPY"}'
 
 
@@ -59,7 +59,7 @@ class Taking:
     def feed(self, start: int, end: int, records: int = 0, generation: int = GENERATION) -> None:
         """Feed heartbeats of [start, end), of which the first `records` are no markers."""
         read: list[Record] = [Written(start + at, 1_000, None, b"{}") for at in range(records)]
-        self.intake.feed(BEATS, Fetch(read, start, end, generation))
+        self.intake.feed(HEARTBEATS_TP, Fetch(read, start, end, generation))
 
     async def feed_and_seek(self, start: int, end: int) -> None:
         self.feed(start, end)
@@ -75,7 +75,7 @@ async def taking() -> Taking:
     return Taking()
 
 
-async def test_what_is_read_is_queued_with_the_requests_for_end_offsets_sent_before(taking: Taking) -> None:
+async def test_a_fetch_is_queued_with_the_number_of_requests_sent_before(taking: Taking) -> None:
     taking.feed(0, 3, records=2)
     (batch,) = taking.shard.merge.queues[HEARTBEATS.name].batches
     assert (taking.fetched, len(batch.records), batch.asked) == (3, 2, 7)
@@ -83,7 +83,7 @@ async def test_what_is_read_is_queued_with_the_requests_for_end_offsets_sent_bef
 
 
 @pytest.mark.parametrize("why", ["a former generation", "between assignments", "another partition", "not at work"])
-async def test_what_a_rebalance_has_overtaken_is_left_out(taking: Taking, why: str) -> None:
+async def test_a_fetch_of_an_earlier_generation_is_discarded(taking: Taking, why: str) -> None:
     match why:
         case "a former generation":
             taking.feed(0, 3, generation=GENERATION - 1)
@@ -91,7 +91,7 @@ async def test_what_a_rebalance_has_overtaken_is_left_out(taking: Taking, why: s
             taking.partitions.generation = NO_GENERATION
             taking.feed(0, 3)
         case "another partition":
-            taking.intake.feed((BEATS[0], 1), Fetch([], 0, 3, GENERATION))
+            taking.intake.feed((HEARTBEATS_TP[0], 1), Fetch([], 0, 3, GENERATION))
         case _:
             taking.shard.suspend()
             assert taking.shard.phase is Phase.SUSPENDED
@@ -102,17 +102,15 @@ async def test_what_a_rebalance_has_overtaken_is_left_out(taking: Taking, why: s
 # Back-pressure
 
 
-async def test_a_full_queue_is_read_no_further_until_it_is_half_empty(
-    taking: Taking, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_full_queue_is_paused_until_it_is_half_empty(taking: Taking, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merge, "MAX_QUEUED_RECORDS", 4)
     taking.feed(0, 4, records=4)
     assert taking.consumer.paused == set()
     taking.feed(4, 5, records=1)
-    assert taking.consumer.paused == {BEATS}
+    assert taking.consumer.paused == {HEARTBEATS_TP}
     taking.feed(5, 6, records=1)  # was fetched before
     queue = taking.shard.merge.queues[HEARTBEATS.name]
-    for size, paused in ((4, {BEATS}), (2, {BEATS}), (1, set())):
+    for size, paused in ((4, {HEARTBEATS_TP}), (2, {HEARTBEATS_TP}), (1, set())):
         queue.size = size
         taking.intake.resume(taking.shard)
         assert taking.consumer.paused == paused
@@ -121,13 +119,13 @@ async def test_a_full_queue_is_read_no_further_until_it_is_half_empty(
 async def test_large_records_fill_a_queue_too(taking: Taking, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merge, "MAX_QUEUED_BYTES", 4)
     taking.feed(0, 3, records=3)  # 2 bytes each
-    assert taking.consumer.paused == {BEATS}
+    assert taking.consumer.paused == {HEARTBEATS_TP}
     taking.shard.merge.queues[HEARTBEATS.name].size_bytes = 1
     taking.intake.resume(taking.shard)
     assert taking.consumer.paused == set()
 
 
-async def test_an_assignment_resumes_by_itself(taking: Taking, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_assignment_clears_the_paused_partitions(taking: Taking, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merge, "MAX_QUEUED_RECORDS", 4)
     taking.feed(0, 5, records=5)
     taking.intake.reset()
@@ -139,13 +137,13 @@ async def test_an_assignment_resumes_by_itself(taking: Taking, monkeypatch: pyte
 # Start
 
 
-async def test_reading_starts_where_the_shards_stand(taking: Taking) -> None:
+async def test_reading_starts_at_the_offsets_of_the_shards(taking: Taking) -> None:
     taking.shard.start({HEARTBEATS.name: 5, COMMANDS.name: 2})
     taking.prices.position = 9
     await taking.intake.start()
     (sought,) = taking.consumer.sought
     expected = dict.fromkeys([(f"dev.{topic}", 0) for topic in INPUTS], 0)
-    assert sought == expected | {BEATS: 5, (f"dev.{COMMANDS.name}", 0): 2}
+    assert sought == expected | {HEARTBEATS_TP: 5, (f"dev.{COMMANDS.name}", 0): 2}
     assert taking.shard.merge.fetched(PRICES.name) == 9
 
 
@@ -158,16 +156,16 @@ async def test_a_worker_without_partitions_seeks_nothing(taking: Taking) -> None
 # Gaps
 
 
-async def test_records_lost_before_they_were_fed_are_read_again(taking: Taking) -> None:
+async def test_missing_records_are_read_again(taking: Taking) -> None:
     await taking.feed_and_seek(0, 10)
     await taking.feed_and_seek(20, 30)
-    assert (taking.fetched, taking.consumer.sought) == (10, [{BEATS: 10}])
+    assert (taking.fetched, taking.consumer.sought) == (10, [{HEARTBEATS_TP: 10}])
     await taking.feed_and_seek(10, 20)
     await taking.feed_and_seek(20, 30)
     assert (taking.fetched, len(taking.consumer.sought)) == (30, 1)
 
 
-async def test_what_was_fetched_before_the_seek_causes_no_other(taking: Taking) -> None:
+async def test_a_fetch_from_before_the_seek_causes_no_second_seek(taking: Taking) -> None:
     taking.feed(0, 10)
     for _ in range(3 * MAX_READ_AGAIN):
         taking.feed(20, 30)
@@ -175,7 +173,7 @@ async def test_what_was_fetched_before_the_seek_causes_no_other(taking: Taking) 
     assert len(taking.consumer.sought) == 1
 
 
-async def test_records_that_the_log_no_longer_has_are_an_error(taking: Taking) -> None:
+async def test_records_that_stay_missing_are_an_error(taking: Taking) -> None:
     await taking.feed_and_seek(0, 10)
     for _ in range(MAX_READ_AGAIN):
         await taking.feed_and_seek(20, 30)
@@ -191,7 +189,7 @@ async def test_each_gap_is_counted_separately(taking: Taking) -> None:
     assert taking.fetched == 4 * MAX_READ_AGAIN
 
 
-async def test_a_seek_that_fails_in_a_rebalance_is_no_fault(taking: Taking) -> None:
+async def test_a_seek_that_fails_during_a_rebalance_is_no_error(taking: Taking) -> None:
     def revoked() -> None:
         taking.partitions.generation = NO_GENERATION
         msg = "not assigned"
@@ -201,7 +199,7 @@ async def test_a_seek_that_fails_in_a_rebalance_is_no_fault(taking: Taking) -> N
     await taking.feed_and_seek(20, 30)
     taking.partitions.generation, taking.consumer.on_seek = GENERATION, lambda: None
     await taking.feed_and_seek(20, 30)
-    assert taking.consumer.sought == [{BEATS: 0}] * 2
+    assert taking.consumer.sought == [{HEARTBEATS_TP: 0}] * 2
 
 
 # Prices

@@ -88,12 +88,12 @@ def test_a_run_goes_up_to_the_next_head_of_another_topic() -> None:
     ]
 
 
-def test_a_run_is_no_longer_than_its_topic_allows() -> None:
+def test_a_run_has_at_most_the_topics_maximum() -> None:
     merge = merge_of({CLOCK: [1, 2, 3]})
     assert [names(run) for run in iter(lambda: merge.next_run(0.0), None)] == [[(CLOCK, 0)], [(CLOCK, 1)], [(CLOCK, 2)]]
 
 
-def test_nothing_is_applied_before_the_ends_were_asked_for_after_it_was_read() -> None:
+def test_nothing_is_applied_before_a_later_request_for_end_offsets() -> None:
     merge = Merge(TOPICS, stall_timeout_s=STALL_TIMEOUT_S)
     merge.feed(COMMANDS, records([10]), 0, 1, asked=3)
     merge.set_ends({}, asked=3)
@@ -104,14 +104,14 @@ def test_nothing_is_applied_before_the_ends_were_asked_for_after_it_was_read() -
     assert drained(merge) == [(COMMANDS, 0)]
 
 
-def test_no_answer_is_needed_where_every_topic_has_a_head() -> None:
+def test_no_end_offsets_are_needed_when_every_topic_has_a_head() -> None:
     merge = Merge(TOPICS, stall_timeout_s=STALL_TIMEOUT_S)
     for topic, _, _ in TOPICS:
         merge.feed(topic, records([10]), 0, 1, asked=0)
     assert drained(merge) == [(ACCOUNTS, 0)]
 
 
-def test_a_topic_that_is_behind_is_waited_for_then_no_longer() -> None:
+def test_a_topic_with_lag_is_waited_for_until_the_stall_timeout() -> None:
     merge = merge_of({CLOCK: [10]})
     merge.set_ends({COMMANDS: 1}, asked=2)
     assert merge.next_run(100.0) is None
@@ -121,7 +121,7 @@ def test_a_topic_that_is_behind_is_waited_for_then_no_longer() -> None:
     assert drained(merge, 102.0) == [(CLOCK, 0)]
 
 
-def test_of_two_stalled_topics_the_timeout_that_ends_first_is_waited_for() -> None:
+def test_the_first_of_two_stall_timeouts_counts() -> None:
     merge = merge_of({CLOCK: [10]})
     merge.set_ends({COMMANDS: 1}, asked=2)
     assert merge.next_run(0.0) is None
@@ -133,7 +133,7 @@ def test_of_two_stalled_topics_the_timeout_that_ends_first_is_waited_for() -> No
     assert drained(merge, 3.0) == [(CLOCK, 0)]
 
 
-def test_after_its_timeout_a_topic_is_not_waited_for_until_it_moves() -> None:
+def test_after_a_stall_timeout_a_topic_is_not_waited_for_until_records_arrive() -> None:
     merge = merge_of({CLOCK: [10]})
     merge.set_ends({COMMANDS: 5}, asked=2)
     assert merge.next_run(0.0) is None
@@ -148,7 +148,7 @@ def test_after_its_timeout_a_topic_is_not_waited_for_until_it_moves() -> None:
     assert merge.wait == Wait(COMMANDS, 5.0)
 
 
-def test_what_arrives_in_time_comes_first() -> None:
+def test_a_record_that_arrives_in_time_comes_first() -> None:
     merge = merge_of({CLOCK: [10]})
     merge.set_ends({COMMANDS: 1}, asked=2)
     assert merge.next_run(100.0) is None
@@ -157,7 +157,7 @@ def test_what_arrives_in_time_comes_first() -> None:
     assert drained(merge, 101.0) == [(COMMANDS, 0), (CLOCK, 0)]
 
 
-def test_the_stall_timeout_starts_anew_with_each_arrival() -> None:
+def test_the_stall_timeout_starts_again_with_each_arrival() -> None:
     merge = merge_of({CLOCK: [10]})
     merge.set_ends({COMMANDS: 2}, asked=2)
     assert merge.next_run(0.0) is None
@@ -168,7 +168,7 @@ def test_the_stall_timeout_starts_anew_with_each_arrival() -> None:
     assert merge.wait == Wait(COMMANDS, 3.9)
 
 
-def test_a_marker_is_enough_to_be_no_longer_behind() -> None:
+def test_a_marker_counts_as_read() -> None:
     merge = merge_of({CLOCK: [10]})
     merge.set_ends({COMMANDS: 1}, asked=2)
     assert merge.next_run(0.0) is None
@@ -177,7 +177,7 @@ def test_a_marker_is_enough_to_be_no_longer_behind() -> None:
     assert merge.queues[COMMANDS].next_offset == 1
 
 
-def test_the_next_offset_stays_before_what_is_queued() -> None:
+def test_the_next_offset_is_before_queued_records() -> None:
     merge = merge_of({COMMANDS: [10, 20], ACCOUNTS: [15]})
     merge.feed(COMMANDS, [], 2, 3, asked=1)
     assert merge.queues[COMMANDS].next_offset == 0
@@ -187,7 +187,7 @@ def test_the_next_offset_stays_before_what_is_queued() -> None:
     assert merge.queues[COMMANDS].next_offset == 3
 
 
-def test_prices_are_read_elsewhere_and_waited_for_all_the_same() -> None:
+def test_the_merge_waits_for_prices_which_it_does_not_queue() -> None:
     merge = merge_of({CLOCK: [10]})
     merge.set_ends({ACCOUNTS: 4}, asked=2)
     merge.set_read(ACCOUNTS, 3)
@@ -196,7 +196,7 @@ def test_prices_are_read_elsewhere_and_waited_for_all_the_same() -> None:
     assert drained(merge) == [(CLOCK, 0)]
 
 
-def test_what_was_handed_over_before_is_left_out() -> None:
+def test_records_fed_before_are_left_out() -> None:
     merge = merge_of({COMMANDS: [10, 20]})
     merge.feed(COMMANDS, records([10, 20, 30]), 0, 3, asked=0)
     merge.feed(COMMANDS, records([10]), 0, 1, asked=0)
@@ -209,7 +209,7 @@ def test_a_gap_is_refused() -> None:
         merge.feed(COMMANDS, records([30], first=2), 2, 3, asked=0)
 
 
-def test_a_restart_goes_on_from_positions_and_times() -> None:
+def test_a_restart_continues_from_positions_and_times() -> None:
     merge = merge_of({COMMANDS: [10, 20]})
     merge.restart({COMMANDS: 1}, {COMMANDS: 10, CLOCK: 40})
     assert merge.as_of == 40
@@ -292,7 +292,7 @@ def test_any_batching_of_the_same_logs_gives_the_same_order(
 
 
 @given(logs=st.fixed_dictionaries({topic: times_of_a_log for topic, _, _ in TOPICS}))
-def test_nothing_is_late_when_everything_was_there(logs: dict[str, list[int]]) -> None:
+def test_nothing_is_late_when_everything_was_read(logs: dict[str, list[int]]) -> None:
     merge = merge_of(logs)
     late = 0
     while (run := merge.next_run(0.0)) is not None:
@@ -301,7 +301,7 @@ def test_nothing_is_late_when_everything_was_there(logs: dict[str, list[int]]) -
 
 
 @pytest.mark.parametrize("time", [-1, MAX_TIME_MS + 1, 2**63 - 1])
-def test_a_time_out_of_range_is_applied_at_once_and_moves_nothing(time: int) -> None:
+def test_a_time_out_of_range_is_applied_at_once_and_changes_no_time(time: int) -> None:
     merge = Merge(TOPICS, stall_timeout_s=STALL_TIMEOUT_S)
     merge.feed(COMMANDS, records([10, time, 20, time]), 0, 4, asked=0)
     merge.feed(CLOCK, records([time, time, 5]), 0, 3, asked=0)
@@ -327,7 +327,7 @@ def test_a_time_out_of_range_is_neither_late_nor_the_newest() -> None:
     assert (names(run), run.late, merge.as_of) == ([(ACCOUNTS, 0), (ACCOUNTS, 1)], 0, 50)
 
 
-def test_a_topic_that_can_t_be_read_is_waited_for_without_end() -> None:
+def test_a_topic_that_can_t_be_read_is_waited_for_without_a_timeout() -> None:
     merge = merge_of({COMMANDS: [10], ACCOUNTS: [5]})
     merge.block(ACCOUNTS, Damage(1, "a bit"))
     assert merge.blocked == (ACCOUNTS, Damage(1, "a bit"))

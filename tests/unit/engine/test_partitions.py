@@ -1,4 +1,4 @@
-"""Partitions come and go: in which order they are fenced, restored, put to work and committed."""
+"""Assigned and revoked partitions: in which order they are fenced, restored, activated and committed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ INPUT = {f"dev.{topic}": topic for topic in INPUTS}
 POSITION = encode_position(Position(as_of=5, offsets={HEARTBEATS.name: 3}))
 
 
-class Worker:
+class FakeWorker:
     """The partitions of a worker, with one table. Its shards have nothing to commit unless their queues move."""
 
     def __init__(self, kafka: FakeKafka) -> None:
@@ -86,21 +86,21 @@ class Worker:
 
 
 @pytest.fixture
-async def worker() -> AsyncIterator[Worker]:
-    made = Worker(FakeKafka())
+async def worker() -> AsyncIterator[FakeWorker]:
+    made = FakeWorker(FakeKafka())
     yield made
     await asyncio.sleep(0)  # so that every task has begun
     await made.commits.stop()
 
 
-async def test_before_any_assignment_a_worker_has_nothing(worker: Worker) -> None:
+async def test_before_any_assignment_a_worker_has_nothing(worker: FakeWorker) -> None:
     assert (worker.partitions.shards, worker.partitions.is_assigned) == ({}, False)
     assert worker.partitions.generation == NO_GENERATION
     await worker.partitions.assign([], 1)
     assert (worker.partitions.shards, worker.partitions.is_assigned) == ({}, True)
 
 
-async def test_former_owners_are_fenced_before_the_changelogs_are_said_to_end(worker: Worker) -> None:
+async def test_previous_owners_are_fenced_before_the_end_offsets_are_read(worker: FakeWorker) -> None:
     worker.kafka.logs[POSITIONS, 2] = [Written(0, 0), Written(1, -1)]
     await worker.partitions.assign([2, 0], 1)
     assert sorted(worker.kafka.calls[:-1]) == ["fence obol-0", "fence obol-2"]
@@ -109,7 +109,7 @@ async def test_former_owners_are_fenced_before_the_changelogs_are_said_to_end(wo
     assert worker.partitions.working() == []
 
 
-async def test_partitions_that_stay_keep_their_rows_and_are_fenced_again(worker: Worker) -> None:
+async def test_partitions_that_stay_keep_their_rows_and_are_fenced_again(worker: FakeWorker) -> None:
     await worker.partitions.assign([0, 1], 1)
     stays = worker.partitions.shards[1]
     for partition in (0, 1):
@@ -123,7 +123,7 @@ async def test_partitions_that_stay_keep_their_rows_and_are_fenced_again(worker:
     assert worker.kafka.calls.count("stop obol-0") == 1
 
 
-async def test_work_begins_when_the_changelogs_are_read_to_their_ends(worker: Worker) -> None:
+async def test_partitions_are_active_once_the_changelogs_are_restored(worker: FakeWorker) -> None:
     worker.kafka.logs[POSITIONS, 0] = [Written(0, 0), Written(1, -1)]
     worker.kafka.beginnings["dev." + HEARTBEATS.name, 0] = 2
     await worker.partitions.assign([0], 1)
@@ -136,7 +136,7 @@ async def test_work_begins_when_the_changelogs_are_read_to_their_ends(worker: Wo
     assert (shard.as_of, shard.merge.fetched(HEARTBEATS.name)) == (5, 3)
 
 
-async def test_an_assignment_that_is_overtaken_begins_no_work(worker: Worker) -> None:
+async def test_an_assignment_replaced_by_a_later_one_is_not_activated(worker: FakeWorker) -> None:
     await worker.partitions.assign([0], 1)
     assert not await worker.partitions.activate(2)
     assert "beginning_offsets" not in worker.kafka.calls
@@ -149,7 +149,7 @@ async def test_an_assignment_that_is_overtaken_begins_no_work(worker: Worker) ->
     assert worker.partitions.shards[0].phase is Phase.RESTORING
 
 
-async def test_a_revocation_commits_what_is_applied_and_stops_work(worker: Worker) -> None:
+async def test_a_revocation_commits_everything_applied_and_suspends_the_shards(worker: FakeWorker) -> None:
     await worker.partitions.assign([0], 1)
     await worker.partitions.activate(1)
     worker.partitions.shards[0].merge.feed(HEARTBEATS.name, [], 0, 4, asked=0)
@@ -161,7 +161,7 @@ async def test_a_revocation_commits_what_is_applied_and_stops_work(worker: Worke
     assert worker.changelogs.restored_to((POSITIONS, 0)) == 1
 
 
-async def test_what_a_former_generation_or_another_partition_read_is_not_restored(worker: Worker) -> None:
+async def test_a_fetch_of_an_earlier_generation_or_another_partition_is_not_restored(worker: FakeWorker) -> None:
     await worker.partitions.assign([0], 2)
     worker.restore(0, [POSITION], generation=1)
     worker.restore(1, [POSITION], generation=2)
@@ -169,7 +169,7 @@ async def test_what_a_former_generation_or_another_partition_read_is_not_restore
     assert worker.changelogs.restored_to((POSITIONS, 0)) == -1
 
 
-async def test_what_is_in_memory_is_not_restored_again(worker: Worker) -> None:
+async def test_records_in_memory_are_not_restored_again(worker: FakeWorker) -> None:
     await worker.partitions.assign([0], 1)
     worker.restore(0, [POSITION, POSITION])
     worker.restore(0, [POSITION, POSITION, POSITION, POSITION], start=1)
@@ -185,7 +185,7 @@ async def test_what_is_in_memory_is_not_restored_again(worker: Worker) -> None:
     ],
 )
 async def test_rows_that_are_missing_or_unreadable_end_the_process(
-    worker: Worker, start: int, value: bytes, reason: str
+    worker: FakeWorker, start: int, value: bytes, reason: str
 ) -> None:
     await worker.partitions.assign([0], 1)
     worker.restore(0, [POSITION])
@@ -195,7 +195,7 @@ async def test_rows_that_are_missing_or_unreadable_end_the_process(
     assert worker.changelogs.restored_to((POSITIONS, 0)) == 1
 
 
-async def test_a_record_of_a_changelog_that_can_t_be_read_ends_the_process(worker: Worker) -> None:
+async def test_a_record_of_a_changelog_that_can_t_be_read_ends_the_process(worker: FakeWorker) -> None:
     await worker.partitions.assign([0], 1)
     bad = Unreadable(POSITIONS, 0, 0, 0, KEY, None, "undecodable", "what it is")
     with process_end() as ended:
@@ -205,7 +205,7 @@ async def test_a_record_of_a_changelog_that_can_t_be_read_ends_the_process(worke
 
 
 async def test_a_changelog_that_is_damaged_ends_the_process_while_its_rows_are_needed(
-    worker: Worker, caplog: pytest.LogCaptureFixture
+    worker: FakeWorker, caplog: pytest.LogCaptureFixture
 ) -> None:
     await worker.partitions.assign([0], 1)
     worker.partitions.on_damage((POSITIONS, 0), Damage(7, "no leader", may_pass=True))
@@ -222,7 +222,9 @@ async def test_a_changelog_that_is_damaged_ends_the_process_while_its_rows_are_n
     worker.partitions.on_damage((POSITIONS, 0), Damage(7, "a bit"))
 
 
-async def test_a_restore_without_progress_ends_the_process(worker: Worker, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_restore_without_progress_ends_the_process(
+    worker: FakeWorker, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level("INFO")
     worker.kafka.logs[POSITIONS, 0] = [Written(at, 0) for at in range(10)]
     await worker.partitions.assign([0], 1)
@@ -238,7 +240,7 @@ async def test_a_restore_without_progress_ends_the_process(worker: Worker, caplo
     assert ended[0].args[0] == "partitions [0] are not restored, and nothing was read for 60 s"
 
 
-async def test_a_worker_that_has_restored_may_be_idle_for_ever(worker: Worker) -> None:
+async def test_after_the_restore_an_idle_worker_does_not_end(worker: FakeWorker) -> None:
     await worker.partitions.assign([0], 1)
     await worker.partitions.activate(1)
     watching = asyncio.create_task(worker.partitions.watch_restore())

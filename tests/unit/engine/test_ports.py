@@ -1,4 +1,4 @@
-"""The engine asks for time and for Kafka at its ports alone."""
+"""The engine uses the clock and Kafka only through its ports."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def faults(source: str, file: str) -> list[str]:
     return found
 
 
-def test_nothing_above_the_ports_reads_a_clock_sleeps_or_makes_a_client() -> None:
+def test_only_the_ports_read_a_clock_sleep_or_create_a_client() -> None:
     files = [path for path in sorted(FOLDER.glob("*.py")) if path.name not in BELOW]
     assert {"engine.py", "commit.py", "scheduling.py", "shard.py"} <= {path.name for path in files}
     assert [fault for path in files for fault in faults(path.read_text(encoding="utf-8"), path.name)] == []
@@ -61,7 +61,7 @@ def test_nothing_above_the_ports_reads_a_clock_sleeps_or_makes_a_client() -> Non
         "import aiokafka",
     ],
 )
-def test_each_way_around_a_port_is_found(source: str) -> None:
+def test_each_use_without_a_port_is_found(source: str) -> None:
     assert len(faults(source, "engine.py")) == 1
 
 

@@ -27,7 +27,7 @@ def reader_of(*records: Written) -> tuple[PriceReader, FakeReader]:
     return PriceReader(reader, FakeClock(), "JPY"), reader
 
 
-async def test_all_prices_are_read_before_the_start_is_over() -> None:
+async def test_start_reads_all_prices() -> None:
     prices, _ = reader_of(price(0, 1_000, H100, "1"), price(1, 3_000, H100, "2"), Written(2, -1), price(3, 2_000, A100))
     await prices.start()
     assert (prices.position, prices.as_of, prices.refused) == (4, 3_000, 0)
@@ -37,7 +37,7 @@ async def test_all_prices_are_read_before_the_start_is_over() -> None:
     }
 
 
-async def test_a_transaction_that_is_open_does_not_keep_a_worker_from_starting() -> None:
+async def test_an_open_transaction_does_not_block_the_start() -> None:
     prices, reader = reader_of(price(0, 1_000, H100), price(1, 2_000, A100))
     reader.kafka.stable[TOPIC] = 1
     await prices.start()
@@ -51,7 +51,7 @@ async def test_a_transaction_that_is_open_does_not_keep_a_worker_from_starting()
     assert (prices.position, prices.as_of) == (2, 2_000)
 
 
-async def test_reading_nothing_does_not_move(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_reading_nothing_keeps_the_position(monkeypatch: pytest.MonkeyPatch) -> None:
     prices, reader = reader_of(price(0, 1_000, H100))
     await prices.start()
 

@@ -35,10 +35,10 @@ T0 = 1_764_417_600_000
 
 
 def window(meter: str, owner: str, window_id: str, **ended: Any) -> Window:
-    beat = T0 if meter == "dedicated" else None
+    heartbeat = T0 if meter == "dedicated" else None
     deployment = "d" if meter == "dedicated" else None
     return Window(
-        "o", window_id, meter, owner, deployment, "dedicated.h100.1x", 1, T0, T0, beat, Origin("t", 7, T0), **ended
+        "o", window_id, meter, owner, deployment, "dedicated.h100.1x", 1, T0, T0, heartbeat, Origin("t", 7, T0), **ended
     )
 
 
@@ -95,13 +95,13 @@ def test_there_is_an_example_of_every_type() -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.TABLE)
-def test_a_row_comes_back_as_it_was(row: Row) -> None:
+def test_a_decoded_row_equals_the_encoded_one(row: Row) -> None:
     again = RowReader().read(row.TABLE, row_key(row), encode_row(row))
     assert plain(again) == plain(row)
     assert encode_row(again) == encode_row(row)
 
 
-def test_a_key_is_taken_apart() -> None:
+def test_a_key_is_split() -> None:
     row = EventMemory("acme", "execlet.progress", "e-1", T0)
     assert RowReader.split(row_key(row)) == ("acme", "execlet.progress/e-1")
 
@@ -123,7 +123,7 @@ def test_strings_are_shared() -> None:
     assert opened.opened_by.topic is again.opened_by.topic
 
 
-def test_a_window_leaves_out_what_follows_from_its_id() -> None:
+def test_a_window_is_encoded_without_fields_that_follow_from_its_id() -> None:
     opened = window("dedicated", "d-r1", "d-r1.w1")
     assert row_key(opened) == b"o/d-r1.w1"
     assert encode_row(opened) == (
@@ -131,7 +131,7 @@ def test_a_window_leaves_out_what_follows_from_its_id() -> None:
     )
 
 
-def test_a_row_written_before_it_had_its_last_fields_gets_their_defaults() -> None:
+def test_an_older_row_gets_the_defaults_of_new_fields() -> None:
     got: Any = RowReader().read("replicas", b"o/d-r1", b'["d","pending",5]')
     assert plain(got) == plain(Replica("o", "d-r1", "d", ReplicaStatus.PENDING, 5))
 
@@ -157,12 +157,12 @@ def test_an_order_count_of_a_later_version_is_refused() -> None:
         (b"o/d-r1/w1", b'["d","pending",5]'),
     ],
 )
-def test_what_we_never_wrote_is_refused(key: bytes, value: bytes) -> None:
+def test_an_invalid_row_is_refused(key: bytes, value: bytes) -> None:
     with pytest.raises(msgspec.MsgspecError):
         RowReader().read("replicas", key, value)
 
 
-def test_a_row_of_a_later_version_is_refused_as_such() -> None:
+def test_a_row_of_a_newer_format_is_refused() -> None:
     """To go on without its last field would lose it."""
     with pytest.raises(
         AccidentError, match=r"'o/d-r1' of replicas has 30 fields, and this version of Obol knows"

@@ -1,4 +1,4 @@
-"""Scheduling: each shard has its turn, other tasks run in between, and end offsets are asked for when needed."""
+"""Scheduling: shards apply records one after another, other tasks run in between, end offsets are requested."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ async def test_shards_apply_in_turn_until_nothing_is_left(world: Scheduling) -> 
 
 
 @pytest.mark.parametrize(("turn_s", "turns_between"), [(2 * MAX_BUSY_S, 1), (0.001, 2)])
-async def test_other_tasks_run_after_each_long_turn_and_after_each_round(
+async def test_other_tasks_run_after_each_slow_shard_and_after_each_round(
     world: Scheduling, turn_s: float, turns_between: int
 ) -> None:
     for shard in world.shards.values():
@@ -138,7 +138,7 @@ async def test_other_tasks_run_after_each_long_turn_and_after_each_round(
     assert [len(group) for group in turns] == [turns_between] * (6 // turns_between)
 
 
-async def test_a_light_shard_commits_between_the_ticks_of_heavy_ones(world: Scheduling) -> None:
+async def test_a_fast_shard_commits_between_the_ticks_of_slow_ones(world: Scheduling) -> None:
     light, heavy = world.shards[0], world.shards[1]
     light.left, heavy.left, heavy.turn_s = 1, 200, 0.5
     commits = Commits(
@@ -166,7 +166,7 @@ async def test_a_light_shard_commits_between_the_ticks_of_heavy_ones(world: Sche
     await commits.stop()
 
 
-async def test_a_shard_that_goes_away_meanwhile_has_no_turn(world: Scheduling) -> None:
+async def test_a_shard_revoked_during_a_round_applies_nothing(world: Scheduling) -> None:
     world.shards[0].left = world.shards[1].left = 1
     world.shards[0].turn_s = 2 * MAX_BUSY_S
     world.work.set()
@@ -183,7 +183,7 @@ async def test_a_full_shard_is_committed_soon(world: Scheduling) -> None:
     assert world.hurried == [1]
 
 
-async def test_without_work_no_shard_has_a_turn(world: Scheduling) -> None:
+async def test_without_work_no_shard_applies_records(world: Scheduling) -> None:
     await world.clock.advance(3_600)
     assert world.after_turn == []
 
@@ -191,7 +191,7 @@ async def test_without_work_no_shard_has_a_turn(world: Scheduling) -> None:
 # Stall timeouts
 
 
-async def test_a_stalled_shard_sees_time_pass_in_small_steps(world: Scheduling) -> None:
+async def test_a_stall_timeout_is_measured_in_small_steps(world: Scheduling) -> None:
     world.shards[0].merge.wait = Wait(HEARTBEATS.name, 2.0)
     world.work.set()
     await settle()
@@ -199,7 +199,7 @@ async def test_a_stalled_shard_sees_time_pass_in_small_steps(world: Scheduling) 
     assert world.shards[0].seen_s == [0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0]
 
 
-async def test_the_time_that_a_worker_is_busy_is_not_counted(world: Scheduling) -> None:
+async def test_busy_time_is_not_counted_as_a_stall(world: Scheduling) -> None:
     stalled, busy = world.shards[0], world.shards[1]
     stalled.merge.wait = Wait(HEARTBEATS.name, 2.0)
     busy.left, busy.turn_s = 4, 60.0
@@ -213,7 +213,7 @@ async def test_the_time_that_a_worker_is_busy_is_not_counted(world: Scheduling) 
 # End offsets
 
 
-async def test_end_offsets_are_asked_for_once_for_every_shard_that_waits(world: Scheduling) -> None:
+async def test_one_request_for_end_offsets_serves_all_waiting_shards(world: Scheduling) -> None:
     for shard in world.shards.values():
         shard.merge.wait = Wait()
     world.kafka.logs["dev.b", 1] = [stand_in()] * 3
@@ -234,9 +234,7 @@ async def test_a_stall_needs_no_end_offsets(world: Scheduling) -> None:
     assert world.kafka.calls == []
 
 
-async def test_a_cluster_that_does_not_answer_is_asked_again(
-    world: Scheduling, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_failed_request_for_end_offsets_is_retried(world: Scheduling, caplog: pytest.LogCaptureFixture) -> None:
     world.kafka.failing["end_offsets"] = KafkaConnectionError()
     world.ends.request()
     await world.clock.advance(0.1)
@@ -247,7 +245,7 @@ async def test_a_cluster_that_does_not_answer_is_asked_again(
     assert [asked for _, asked in world.shards[0].merge.known] == [2]
 
 
-async def test_the_answer_to_a_request_of_a_former_generation_is_not_used(world: Scheduling) -> None:
+async def test_end_offsets_of_an_earlier_generation_are_discarded(world: Scheduling) -> None:
     world.ends.request()
     await until(lambda: world.kafka.calls)
     world.partitions.generation = 2

@@ -1,4 +1,4 @@
-"""What becomes of each record, and what a commit holds, with the real rules and no broker."""
+"""A shard with the real rules and without a broker: what happens to each record, and the content of commits."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def nested(depth: int) -> bytes:
         (CLOCK.name, {"type": "tock"}, "invalid", "type"),
     ],
 )
-def test_what_cannot_be_applied_becomes_a_dead_letter(
+def test_a_record_that_cannot_be_applied_becomes_a_dead_letter(
     topic: str, value: bytes | dict[str, Any] | None, reason: str, error: str
 ) -> None:
     driver = ShardDriver()
@@ -135,7 +135,7 @@ def test_what_cannot_be_applied_becomes_a_dead_letter(
     assert driver.shards[0].as_of == T0
 
 
-def test_one_bad_record_costs_its_neighbours_nothing() -> None:
+def test_an_invalid_record_does_not_affect_others() -> None:
     driver = ShardDriver()
     running(driver)
     for at, value in enumerate([b'{"org_id":"o","replica_id":"d-r1"}', b"{", b'{"org_id":"o","replica_id":"d-r1"}'], 1):
@@ -158,7 +158,7 @@ def test_one_bad_record_costs_its_neighbours_nothing() -> None:
         ),
     ],
 )
-def test_a_command_whose_ids_are_good_gets_a_result_instead(value: dict[str, Any], result: dict[str, Any]) -> None:
+def test_an_invalid_command_with_valid_ids_gets_a_result_instead(value: dict[str, Any], result: dict[str, Any]) -> None:
     driver = ShardDriver()
     driver.send(COMMANDS.name, value, T0)
     driver.run()
@@ -172,7 +172,7 @@ def test_a_command_whose_ids_are_good_gets_a_result_instead(value: dict[str, Any
 
 @pytest.mark.parametrize("at_ms", [-1, -T0, 253_402_300_800_000, 2**63 - 1])
 @pytest.mark.parametrize("sent", ["a command", "a bad command", "a misplaced record", "a tick", "a heartbeat"])
-def test_a_record_whose_timestamp_is_out_of_range_is_invalid_and_moves_nothing(sent: str, at_ms: int) -> None:
+def test_a_record_whose_timestamp_is_out_of_range_is_invalid_and_does_not_change_as_of(sent: str, at_ms: int) -> None:
     driver = ShardDriver(partitions=4)
     org, home, other = misplaced(4)
     create: dict[str, Any] = {"command_id": "c", "org_id": org, "type": "create_deployment", "deployment_id": "d"}
@@ -206,7 +206,7 @@ def test_a_record_whose_timestamp_is_out_of_range_is_invalid_and_moves_nothing(s
     assert only(driver.records(RESULTS.name)).json["outcome"] == "accepted"
 
 
-def test_times_out_of_range_that_were_stored_once_are_left_out() -> None:
+def test_stored_times_out_of_range_are_removed() -> None:
     shard = new_shard()
     poisoned = Position(as_of=2**60, times={COMMANDS.name: T0, HEARTBEATS.name: 2**60}, offsets={HEARTBEATS.name: 9})
     shard.restore(TABLE, KEY, encode_position(poisoned))
@@ -257,14 +257,14 @@ def test_a_misplaced_record_is_published_again_where_it_belongs(value: dict[str,
     again = only([record for record in driver.records(HEARTBEATS.name) if record.partition == home])
     assert (again.key, again.value, again.timestamp) == (b"k", sent.value, T0)
     assert [name for name, _ in again.headers] == [REROUTED]
-    # It is judged where it belongs.
+    # It is validated in its own partition.
     assert only(driver.records(DEAD_LETTERS.name)).partition == home
     assert driver.position(other).counts == {"read": {HEARTBEATS.name: 1}, "rerouted": {HEARTBEATS.name: 1}}
     assert driver.position(home).count("rerouted") == 0
 
 
 @pytest.mark.parametrize("value", [b"{", b'{"org_id":"acme","a":"' + b"a" * (64 * KIB) + b'"}'])
-def test_what_is_too_large_or_undecodable_stays_where_it_is(value: bytes) -> None:
+def test_a_too_large_or_undecodable_record_is_not_rerouted(value: bytes) -> None:
     driver = ShardDriver(partitions=4)
     _, _, other = misplaced(4)
     driver.send(HEARTBEATS.name, value, T0, partition=other)
@@ -294,7 +294,7 @@ def test_a_misplaced_record_keeps_its_headers_while_they_are_small(headers: Any,
     assert again.headers == (*(headers if is_kept else ()), (REROUTED, f"{other}:0".encode()))
 
 
-def test_a_misplaced_record_that_could_not_be_published_again_is_dead() -> None:
+def test_a_misplaced_record_that_cannot_be_published_again_becomes_a_dead_letter() -> None:
     driver = ShardDriver(partitions=4)
     _, _, other = misplaced(4)
     driver.send(HEARTBEATS.name, {"org_id": "acme", "replica_id": "r"}, T0, key=b"k" * (513 * KIB), partition=other)
@@ -349,7 +349,7 @@ def test_a_commit_holds_rows_messages_offsets_and_the_position() -> None:
     assert driver.shards[0].drain() is None
 
 
-def test_a_commit_goes_past_markers() -> None:
+def test_committed_offsets_include_markers() -> None:
     driver = ShardDriver()
     shard = driver.shards[0]
     shard.merge.feed(HEARTBEATS.name, [], 0, 3, asked=0)
@@ -385,7 +385,7 @@ def test_large_dead_letters_fill_a_shard_too(monkeypatch: pytest.MonkeyPatch) ->
     assert driver.step(100) == 2  # 64 KiB are over 85 KiB in base64
 
 
-def test_a_fault_of_ours_names_the_record_and_commits_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_in_a_rule_names_the_record_and_commits_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     driver = ShardDriver()
     running(driver)
 
@@ -399,7 +399,7 @@ def test_a_fault_of_ours_names_the_record_and_commits_nothing(monkeypatch: pytes
         driver.step()
 
 
-def test_only_a_working_shard_applies() -> None:
+def test_only_an_active_shard_applies_records() -> None:
     shard = new_shard()
     assert (shard.phase, shard.ready, shard.as_of, shard.lag_records) == (Phase.RESTORING, False, None, None)
     shard.suspend()
@@ -413,7 +413,7 @@ def test_only_a_working_shard_applies() -> None:
     assert shard.advance(0.0, 10) == 0
 
 
-def test_records_deleted_before_they_were_read_are_told_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_records_deleted_before_they_were_read_are_logged_and_counted(caplog: pytest.LogCaptureFixture) -> None:
     driver = ShardDriver()
     driver.send(HEARTBEATS.name, b"{", T0, partition=0)
     driver.run()
@@ -431,7 +431,7 @@ def org_row(org_id: str, **fields: Any) -> tuple[bytes, bytes]:
     return row_key(row), encode_row(row)
 
 
-def test_of_a_row_the_last_that_was_restored_counts_and_a_removed_one_is_none() -> None:
+def test_the_last_record_of_a_row_is_restored_and_a_tombstone_removes_it() -> None:
     shard = new_shard()
     table = CommandMemory.TABLE
     for command_id, words in (("c1", "first"), ("c2", "gone"), ("c1", "last")):
@@ -444,7 +444,7 @@ def test_of_a_row_the_last_that_was_restored_counts_and_a_removed_one_is_none() 
     assert {command_id: row.value for command_id, row in answers.items()} == {"c1": "last"}
 
 
-def test_rows_are_unpacked_a_few_at_a_time_and_may_go_on_coming_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_decoded_in_steps_while_more_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streams.engine.shard.ROWS_PER_STEP", 2)
     shard = new_shard()
     for number in range(5):
@@ -452,7 +452,7 @@ def test_rows_are_unpacked_a_few_at_a_time_and_may_go_on_coming_meanwhile(monkey
     overtaken = shard.decode_rows()
     next(overtaken)
     assert list(shard.store.orgs) == ["org0", "org1"]
-    # The partition is assigned anew: more is read, and all of it is unpacked once more, twice at a time.
+    # The partition is assigned again: more is read, and the rest is decoded by two iterators at the same time.
     shard.restore(Org.TABLE, *org_row("org0", suspended=True))
     shard.restore(CommandMemory.TABLE, b"org4/c", encode_row(CommandMemory("org4", "c", T0, "words")))
     shard.restore(CommandMemory.TABLE, b"org4/c", None)
@@ -472,7 +472,7 @@ def test_rows_are_unpacked_a_few_at_a_time_and_may_go_on_coming_meanwhile(monkey
         (b"\xff/\xff", b"[]", "of orgs, partition 0, can't be restored: 'utf-8' codec can't decode byte 0xff"),
     ],
 )
-def test_what_is_no_row_is_named(key: bytes, value: bytes, words: str) -> None:
+def test_an_invalid_row_is_named(key: bytes, value: bytes, words: str) -> None:
     shard = new_shard()
     shard.restore(Org.TABLE, key, value)
     with pytest.raises(AccidentError, match=re.escape(words)):

@@ -45,7 +45,7 @@ ACME = 0
 
 
 @pytest.mark.parametrize(("replication", "stored"), [(1, "1"), (2, "1"), (3, "2"), (5, "4")])
-def test_a_row_counts_as_stored_where_what_is_sent_beside_it_does(replication: int, stored: str) -> None:
+def test_changelogs_are_as_durable_as_outputs(replication: int, stored: str) -> None:
     config = changelog_config(replication)
     assert config["min.insync.replicas"] == stored
     assert config["cleanup.policy"] == "compact"
@@ -181,13 +181,13 @@ async def test_a_table_reads_as_a_mapping_over_all_partitions(tables: Any) -> No
     }
 
 
-@pytest.mark.parametrize("key", ["acme/chat-r2", "acme", "nobody/x", "", "/", "acme/chat-r1/x", b"\xff/x", 7, None])
-async def test_what_is_no_key_of_a_row_is_not_in_its_table(tables: Any, key: Any) -> None:
+@pytest.mark.parametrize("key", ["acme/chat-r2", "acme", "unknown/x", "", "/", "acme/chat-r1/x", b"\xff/x", 7, None])
+async def test_an_unknown_key_is_not_in_the_table(tables: Any, key: Any) -> None:
     for name in TABLES:
         assert key not in tables[name]
 
 
-async def test_a_value_is_a_copy_that_json_can_hold(tables: Any) -> None:
+async def test_a_value_is_a_copy_of_plain_json_values(tables: Any) -> None:
     for name in TABLES:
         for key, row in tables[name].items():
             assert msgspec.json.decode(msgspec.json.encode(row)) == row
@@ -195,7 +195,7 @@ async def test_a_value_is_a_copy_that_json_can_hold(tables: Any) -> None:
             assert tables[name][key] != {}
 
 
-async def test_a_missing_row_says_where_it_would_be(tables: Any) -> None:
+async def test_the_error_for_a_missing_row_names_its_partition(tables: Any) -> None:
     engine = tables["replicas"].engine
     with pytest.raises(KeyError, match="acme/chat-r9: no such row"):
         tables["replicas"]["acme/chat-r9"]
@@ -213,7 +213,7 @@ WRITES: dict[str, Callable[[Any], Any]] = {
     "set": lambda table: table.__setitem__("acme/chat-r1", {}),
     "del": lambda table: table.__delitem__("acme/chat-r1"),
     "pop": lambda table: table.pop("acme/chat-r1"),
-    "pop with a default": lambda table: table.pop("nobody/x", None),
+    "pop with a default": lambda table: table.pop("unknown/x", None),
     "popitem": lambda table: table.popitem(),
     "setdefault": lambda table: table.setdefault("acme/chat-r1", {}),
     "update": lambda table: table.update({"acme/chat-r1": {}}),
@@ -224,7 +224,7 @@ WRITES: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES.keys())
-async def test_a_write_is_refused_and_says_who_writes(tables: Any, write: Callable[[Any], Any]) -> None:
+async def test_a_write_raises_and_names_the_writer(tables: Any, write: Callable[[Any], Any]) -> None:
     before = tables["replicas"].copy()
     with pytest.raises(ReadOnlyTableError) as refused:
         write(tables["replicas"])

@@ -19,7 +19,7 @@ async def test_a_task_that_has_lost_its_cancellation_is_cancelled_again(monkeypa
     monkeypatch.setattr(tasks, "CANCEL_AGAIN_S", 0.0)
     lost = []
 
-    async def deaf() -> None:
+    async def ignoring_cancellation() -> None:
         while True:
             try:
                 await asyncio.Event().wait()
@@ -28,7 +28,7 @@ async def test_a_task_that_has_lost_its_cancellation_is_cancelled_again(monkeypa
                 if len(lost) == 3:
                     raise
 
-    task = asyncio.create_task(deaf())
+    task = asyncio.create_task(ignoring_cancellation())
     for _ in range(TURNS):
         await asyncio.sleep(0)
     await asyncio.wait_for(cancel_and_wait([task]), 60)
@@ -36,5 +36,5 @@ async def test_a_task_that_has_lost_its_cancellation_is_cancelled_again(monkeypa
     assert len(lost) == 3
 
 
-async def test_there_may_be_none_to_end() -> None:
+async def test_no_tasks_are_no_error() -> None:
     await cancel_and_wait([])

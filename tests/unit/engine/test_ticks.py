@@ -45,7 +45,7 @@ async def test_each_partition_of_the_worker_gets_a_tick_of_every_minute() -> Non
     assert [record.timestamp for record in kafka.logs["obol.clock", 3]] == [2_000, 62_000, 122_000]
 
 
-async def test_a_tick_that_is_not_stored_holds_nothing_up(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_tick_that_is_not_stored_does_not_delay_others(caplog: pytest.LogCaptureFixture) -> None:
     kafka, clock, partitions = FakeKafka(), FakeClock(), [1, 3]
     kafka.stuck.add(("obol.clock", 1))
     writer = TickWriter(kafka.producer(), clock, "obol.clock", lambda: partitions)

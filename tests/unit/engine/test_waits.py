@@ -32,7 +32,7 @@ async def test_a_wait_is_logged_once_and_ends_the_process_after_its_deadline(cap
     assert ended.value.accident is Accident.TIMED_OUT
 
 
-async def test_a_wait_that_is_over_in_time_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_wait_that_ends_in_time_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     clock = FakeClock()
     waits = Waits(clock, lambda: True)

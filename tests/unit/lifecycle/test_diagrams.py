@@ -12,11 +12,11 @@ PAGES = diagram_pages()
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_a_page_is_what_its_table_makes(path: str) -> None:
+def test_a_page_is_generated_from_its_table(path: str) -> None:
     assert (ROOT / path).read_text(encoding="utf-8") == PAGES[path], f"{path} is stale: run `make docs`"
 
 
-def test_no_page_is_left_of_a_lifecycle_that_is_no_more() -> None:
+def test_there_is_no_page_without_a_lifecycle() -> None:
     assert {f"docs/diagrams/{path.name}" for path in (ROOT / "docs/diagrams").iterdir()} == set(PAGES)
 
 

@@ -1,4 +1,4 @@
-"""What a text says of a replica's health, to the word (R2). Each expectation follows from the rule's sentences."""
+"""Whether a text counts as healthy (R2). Each expectation follows from a sentence of the rule."""
 
 import pytest
 
@@ -116,17 +116,17 @@ SILENT = ["", "up", "health", "healthyish", "healthy_", "healthy2", "healthy's",
 
 
 @pytest.mark.parametrize("message", HEALTHY)
-def test_it_says_healthy(message: str) -> None:
+def test_a_healthy_text(message: str) -> None:
     assert read_signal("RUNNING", message) is Signal.HEALTHY
 
 
 @pytest.mark.parametrize("message", DENIED)
-def test_it_is_denied(message: str) -> None:
+def test_a_denied_text(message: str) -> None:
     assert read_signal("RUNNING", message) is None
 
 
 @pytest.mark.parametrize("message", SILENT)
-def test_it_says_nothing(message: str) -> None:
+def test_a_text_without_healthy(message: str) -> None:
     assert read_signal("RUNNING", message) is None
 
 

@@ -133,7 +133,7 @@ def test_every_stage_meets_every_trigger(stage: InstanceStage, trigger: Action |
 
 
 @pytest.mark.parametrize("facts", STAGE_FACTS, ids=lambda facts: facts[0])
-def test_what_a_stage_means(facts: tuple[str, str, bool, str, str, str, str, str, str]) -> None:
+def test_the_properties_of_a_stage(facts: tuple[str, str, bool, str, str, str, str, str, str]) -> None:
     stage, state, transitional, runs, burns, allowed, times_out, serves, resends = facts
     row = STAGES[InstanceStage(stage)]
     assert (row.state, row.transitional) == (state, transitional)
@@ -142,14 +142,14 @@ def test_what_a_stage_means(facts: tuple[str, str, bool, str, str, str, str, str
     assert (limit, row.serves or "", row.resends or "") == (times_out, serves, resends)
 
 
-def test_an_empty_balance_stops_what_runs_and_releases_what_is_stopped() -> None:
+def test_an_empty_balance_stops_running_instances_and_releases_stopped_ones() -> None:
     assert {stage: row.on_empty_balance for stage, row in STAGES.items() if row.on_empty_balance} == {
         "running": "stop",
         "stopped": "release_gpus",
     }
 
 
-def test_what_runs_or_is_held_unbilled_is_told_to_end_again() -> None:
+def test_an_order_is_sent_again_for_anything_that_runs_unbilled() -> None:
     """I4."""
     assert {
         (stage.value, report.value): order for stage, row in STAGES.items() for report, order in row.unbilled.items()
@@ -168,5 +168,5 @@ def test_every_error_code_has_a_message() -> None:
     assert all(message.endswith(".") for message in MESSAGES.values())
 
 
-def test_a_workload_that_failed_finished_or_vanished_has_ended_and_a_lost_one_may_have_not() -> None:
+def test_the_codes_of_workloads_that_have_ended() -> None:
     assert {code.value for code in ENDED_CODES} == {"workload_failed", "workload_completed", "workload_gone"}

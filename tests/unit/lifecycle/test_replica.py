@@ -15,7 +15,7 @@ SYSTEM = ("SYSTEM_FAILURE", "OOM")
 CRASH = ("VM_CRASH", "")
 
 # What each does: the status it leads to ("!": fatal for the deployment, with the fail reason), "-": changes nothing,
-# "beat": changes nothing, but shows that the replica is alive (B2 D).
+# "heartbeat": changes nothing, but shows that the replica is alive (B2 D).
 EXPECTED = {
     "pending": {
         PULL: "pulling_docker_image",
@@ -47,7 +47,7 @@ EXPECTED = {
     "running": {
         PULL: "-",
         SERVER: "-",
-        HEALTHY: "beat",
+        HEALTHY: "heartbeat",
         RESTART: "restarting",
         FAILED: "failed container_crashed",
         SYSTEM: "failed container_crashed",
@@ -69,17 +69,17 @@ EXPECTED = {
 CASES = [(status, callback, outcome) for status, row in EXPECTED.items() for callback, outcome in row.items()]
 
 
-def told(outcome: ReplicaTransition | Stay) -> str:
+def outcome_of(outcome: ReplicaTransition | Stay) -> str:
     if isinstance(outcome, ReplicaTransition):
         return f"{outcome.to}{'!' * outcome.fatal} {outcome.fail_reason or ''}".strip()
-    return "beat" if outcome is Stay.HEARTBEAT else "-"
+    return "heartbeat" if outcome is Stay.HEARTBEAT else "-"
 
 
 @pytest.mark.parametrize(("status", "callback", "outcome"), CASES)
 def test_every_status_meets_every_callback(status: str, callback: tuple[str, str], outcome: str) -> None:
     signal = read_signal(*callback)
     assert signal is not None
-    assert told(MACHINE.step(ReplicaStatus(status), signal)) == outcome
+    assert outcome_of(MACHINE.step(ReplicaStatus(status), signal)) == outcome
 
 
 def test_the_table_is_whole() -> None:
@@ -90,7 +90,7 @@ def test_the_table_is_whole() -> None:
 
 @pytest.mark.parametrize("status", ["failed", "stopped"])
 @pytest.mark.parametrize("signal", list(Signal))
-def test_terminal_statuses_say_that_they_are_terminal(status: str, signal: Signal) -> None:
+def test_a_callback_in_a_terminal_status_is_ignored_as_terminal(status: str, signal: Signal) -> None:
     assert MACHINE.step(ReplicaStatus(status), signal) is Stay.TERMINAL
 
 
@@ -135,5 +135,5 @@ WORDS = [
 
 
 @pytest.mark.parametrize(("status", "message", "signal"), WORDS)
-def test_a_message_is_read_to_the_word(status: str, message: str, signal: Signal | None) -> None:
+def test_the_signal_of_a_message(status: str, message: str, signal: Signal | None) -> None:
     assert read_signal(status, message) is signal

@@ -83,7 +83,7 @@ LIVES: list[tuple[dict[str, Any], str]] = [
     (H100, "create 1 r1:up r1~20 20 r1:crash-10 3 r2:up-20 r2~9 9 r2:restart-4 1 r2:up-6 r2~5 5 r2:fail-2 1 stop"),
     ({**H100, "idle_timeout_s": 300, "min_replicas": 3}, "create 1 r1:up r2:up r3:pull r1~9 r2~9 9 request 5 stop"),
     (H100, "create 200 stop"),
-    # Heard from for an hour and more after its end (R6), though healthy by the boolean alone (R2).
+    # Signs of life for more than an hour after its end (R6), healthy only by the boolean (R2).
     (
         {**H100, "labels": {"team": "nlp", "app/of": "søk"}},
         "create 1 r1:ill r1:well r1~120 20 r1:restart 1 r1:well 20 stop 5 r1:up 20 r1:mumble 20 r1:ill",
@@ -319,7 +319,7 @@ def _accounts() -> Iterator[Input]:
 
 
 def _operators() -> Iterator[Input]:
-    """Credits for windows of all kinds: some that nobody has, some twice, some of time that was never billed."""
+    """Credits for windows of all kinds: some unknown, some twice, some of time that was never billed."""
     teller = Teller("operator", "", START_MS + HOUR_MS)
     made = sum(27 if n == CROWDED else 1 + n % 3 for n in range(len(RENTERS)))
     owners = [RENTERS[n] for n in range(len(RENTERS)) for _ in range(27 if n == CROWDED else 1 + n % 3)]
@@ -345,14 +345,14 @@ def _time(ms: int) -> str:
 
 
 def _balances(n: int) -> tuple[list[str], int]:
-    """What an org is told to have, one balance after another, and every how many minutes."""
+    """The balances of an org, and the minutes between them."""
     plenty = (["100000"], 0)
     return {
         0: (["100000", *(["0", "5000", "-1.5", "900.25", "-40", "12000"] * 4)], 50),  # runs dry, and is topped up
         1: (["1000", *(["0.01", "-0", "0.000000000000000001", "-0.01", "200", "0", "500"] * 4)], 30),
         2: (["100000", *(["-35", "-36.5", "-35"] * 5)], 20),  # in debt enough to lose its instances after a day (I8)
         12: (["100000", *(["-34.99"] * 5)], 20),  # not in debt enough
-        3: ([], 0),  # none heard
+        3: ([], 0),  # none received
         4: (["95.5", "180", "60", "250"], 240),  # too little for much
     }.get(n % 20 if n % 10 == 2 else n % 10, plenty)
 
@@ -443,7 +443,7 @@ def _bad_values(topic: str) -> list[bytes | None]:
 
 
 def _unknown(topic: str) -> list[dict[str, Any]]:
-    """Ids that nobody, or another org, has; extremes that are allowed."""
+    """Yield records with unknown ids and ids of other orgs, and with the bounds of fields."""
     one = {"event_id": "unknown.1"}
     match topic:
         case "execlet.progress" | "execlet.heartbeats":

@@ -170,13 +170,13 @@ def lived_through() -> ShardDriver:
     return driver
 
 
-def test_all_that_goes_out_is_what_was_recorded() -> None:
+def test_the_outputs_are_those_recorded() -> None:
     driver = after_the_day()
     found = {spec.name: (len(driver.records(spec.name)), digest(driver.records(spec.name))) for spec in OUTBOUND}
     assert found == RECORDED
 
 
-def test_what_is_counted_is_what_was_recorded() -> None:
+def test_the_counts_are_those_recorded() -> None:
     assert {f"{kind} {detail}": count for (kind, detail), count in after_the_day().counts().items()} == COUNTED
 
 

@@ -21,16 +21,16 @@ def pieces_of(sent: list[Sent]) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize(
-    ("opened_at", "beats", "ticks", "now", "pieces"),
+    ("opened_at", "heartbeats", "ticks", "now", "pieces"),
     [
-        # Beats come: the minute that has passed, whole or from where the window opened.
+        # With heartbeats: the minute that has passed, whole or from where the window opened.
         (0, [50_000], [], 60_000, [(0, 60_000)]),
         (0, [50_000], [], 62_000, [(0, 60_000)]),
         (59_999, [60_000], [], 60_000, [(59_999, 60_000)]),
         # The minute is not over, or nothing of it is new.
         (0, [50_000], [], 59_999, []),
         (0, [50_000, 70_000], [60_000], 119_999, []),
-        # The last beat 90 s before the minute still carries it; a millisecond earlier carries the minute before alone.
+        # The last heartbeat 90 s before the minute still covers it; a millisecond earlier, only the minute before.
         (0, [30_000], [60_000], 120_000, [(60_000, 120_000)]),
         (0, [29_999], [60_000], 120_000, []),
         (0, [29_999], [], 120_000, [(0, 60_000)]),
@@ -40,11 +40,11 @@ def pieces_of(sent: list[Sent]) -> list[tuple[int, int]]:
     ],
 )
 def test_an_open_dedicated_window(
-    opened_at: int, beats: list[int], ticks: list[int], now: int, pieces: list[tuple[int, int]]
+    opened_at: int, heartbeats: list[int], ticks: list[int], now: int, pieces: list[tuple[int, int]]
 ) -> None:
     world = World()
     world.do(*PRICES, "11:30 create d")
-    world.do(f"{clock(opened_at)} healthy d-r1", *(f"{clock(beat)} heartbeat d-r1" for beat in beats))
+    world.do(f"{clock(opened_at)} healthy d-r1", *(f"{clock(at)} heartbeat d-r1" for at in heartbeats))
     world.do(*(f"{clock(tick)} tick" for tick in ticks))
     before = world.rows_written("windows")
     assert pieces_of(world.do(f"{clock(now)} tick")) == pieces
@@ -61,7 +61,7 @@ def test_an_open_dedicated_window(
         (0, 120_000, [(0, 60_000), (60_000, 120_000)]),
     ],
 )
-def test_an_open_instance_window_needs_no_beat(opened_at: int, now: int, pieces: list[tuple[int, int]]) -> None:
+def test_an_open_instance_window_needs_no_heartbeat(opened_at: int, now: int, pieces: list[tuple[int, int]]) -> None:
     world = World()
     world.do(*PRICES, "11:00 balance 1000", "11:30 deploy i", f"{clock(opened_at)} report i workload_up")
     before = world.rows_written("windows")

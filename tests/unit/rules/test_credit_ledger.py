@@ -24,7 +24,7 @@ STEPS = st.lists(
 
 @settings(max_examples=15, deadline=None)
 @given(steps=STEPS, mode=st.sampled_from(Mode))
-def test_what_is_owed_back_is_what_a_ledger_by_hand_says(  # noqa: C901 - one case for each act
+def test_credits_are_those_of_a_ledger_by_hand(  # noqa: C901 - one case for each act
     steps: list[tuple[str, int, int]], mode: Mode
 ) -> None:
     world = World(mode)

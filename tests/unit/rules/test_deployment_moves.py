@@ -1,4 +1,4 @@
-"""P1 to P7, B22: where a deployment may stand x what may happen to it. Results, moves and orders by hand."""
+"""P1 to P7, B22: every state of a deployment x every event. Results, changes and orders by hand."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.world.world import Sent, World
 PRICE = "11:00 price dedicated.h100.1x 2.50"
 CREATE = "12:00 create d1 min=2 idle=3600"
 
-# How it gets where it is.
+# The records that lead to each state.
 PLACES = {
     "unknown": [],
     "created": [CREATE, "12:01 healthy d1-r1"],
@@ -96,7 +96,7 @@ EXPECTED: dict[str, dict[str, list[str]]] = {
 CASES = [(place, event) for place, row in EXPECTED.items() for event in row]
 
 
-def told(world: World, sent: list[Sent]) -> list[str]:
+def described(world: World, sent: list[Sent]) -> list[str]:
     words = []
     for topic, _, _, value, _ in sent:
         if topic == "command.results":
@@ -111,11 +111,11 @@ def told(world: World, sent: list[Sent]) -> list[str]:
 
 
 @pytest.mark.parametrize(("place", "event"), CASES)
-def test_every_place_meets_every_event(place: str, event: str) -> None:
+def test_every_state_meets_every_event(place: str, event: str) -> None:
     world = World()
     world.do(PRICE, *PLACES[place])
     sent = world.do(*EVENTS[event])
-    assert sorted(told(world, sent)) == sorted(EXPECTED[place][event])
+    assert sorted(described(world, sent)) == sorted(EXPECTED[place][event])
 
 
 def test_the_table_is_whole() -> None:
@@ -145,7 +145,7 @@ def test_a_refusal_names_the_entity_its_state_what_was_asked_and_what_is_allowed
     assert [name for name in names if name not in result.value["message"]] == []
 
 
-def test_a_suspended_org_is_told_so() -> None:
+def test_the_rejection_of_a_suspended_org_names_the_suspension() -> None:
     world = World()
     (result,) = world.do(PRICE, "12:00 suspend", "12:01 create d1")
     for name in ("org acme", "suspended", "create_deployment", "d1", "reinstate"):

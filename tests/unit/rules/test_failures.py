@@ -1,4 +1,4 @@
-"""R3 and P3: every status x every failure status x what the other replica is doing."""
+"""R3 and P3: every status x every failure status x every status of another replica."""
 
 from itertools import product
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.world.world import World
 
-# How a replica gets where it is, from pending.
+# The callbacks that lead to each status, from pending.
 WAYS = {
     "pending": [],
     "pulling_docker_image": ["pulling"],

@@ -261,16 +261,16 @@ class Instances(RuleBasedStateMachine):
                 billed[instance_id, meter].append((begins, begins + each.value["duration_ms"]))
         for pieces in billed.values():
             assert all(before[1] <= after[0] for before, after in pairwise(sorted(pieces))), "billed twice"
-        told: dict[tuple[str, str], int] = defaultdict(int)
+        billable_ms: dict[tuple[str, str], int] = defaultdict(int)
         for instance_id, moves in self.moves.items():
             for (since, state), (until, _) in pairwise(moves):
                 if state in METERS:
-                    told[instance_id, METERS[state]] += until - since
+                    billable_ms[instance_id, METERS[state]] += until - since
         if self.stays_in_order:
             sums = {key: sum(end - start for start, end in pieces) for key, pieces in billed.items()}
-            assert sums == {key: ms for key, ms in told.items() if ms}
+            assert sums == {key: ms for key, ms in billable_ms.items() if ms}
 
-    # How it is told
+    # Representation
 
     def _instances(self) -> dict[str, Json]:
         return {one["instance_id"]: one for one in self.world.all("instance")}

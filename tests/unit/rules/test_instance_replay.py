@@ -1,4 +1,4 @@
-"""What goes out depends on what came in alone, not on where a worker died in between (B11), for instances."""
+"""The output depends only on the input, not on crashes in between (B11), for instances."""
 
 from collections.abc import Sequence
 
@@ -65,7 +65,7 @@ def test_no_batch_and_no_crash_changes_a_byte(steps: list[tuple[int, str, str]],
         assert broken.rows(table).keys() == steady.rows(table).keys()
 
 
-def test_an_event_that_is_taken_in_and_forgotten_within_one_commit_leaves_no_row() -> None:
+def test_an_event_that_expires_before_the_commit_leaves_no_row() -> None:
     world = World()
     world.do("11:00 price instance.h100.1x 100", "11:00 price disk 0.01", "11:00 balance 1000", "12:00 deploy a")
     report, tick = (

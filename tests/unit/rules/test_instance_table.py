@@ -24,7 +24,7 @@ ARRANGE = {
     "creating": [f"{ENTERED} deploy i"],
     "starting": [*HALTED, f"{ENTERED} start_instance i"],
     "running": ["12:00 deploy i", f"{ENTERED} report i workload_up"],
-    # A stop asked for at 11:45, judged at a tick, which has sent the order again.
+    # A stop asked for at 11:45, timed out at a tick, which has sent the order again.
     "pending": [
         "11:40 deploy i",
         "11:41 report i workload_up",
@@ -139,9 +139,9 @@ def test_state_and_event(row: list[str]) -> None:
     assert usage == [(f"i:{settled}:{rfc3339(to_ms(at))}", ms) for at, ms in (OWED if settled != "-" else [])]
     assert instance["entered_at"] == (rfc3339(to_ms(NOW)) if words(changes) and to != state.split("_")[0] else before)
     for change in of(sent, "lifecycle.changes"):
-        told = change["to"] in {"error", to}
-        assert change.get("error_code") == (instance["error_code"] if told else None)
-        assert change.get("error_message") == (instance["error_message"] if told else None)
+        has_error = change["to"] in {"error", to}
+        assert change.get("error_code") == (instance["error_code"] if has_error else None)
+        assert change.get("error_message") == (instance["error_message"] if has_error else None)
     check_rows(world)
     check_outputs(world.all_sent)
 
@@ -157,7 +157,7 @@ def test_a_refusal_names_the_instance_its_state_what_was_asked_and_what_is_allow
 
 
 @pytest.mark.parametrize("state", ARRANGE)
-def test_what_a_user_may_do_is_what_is_shown(state: str) -> None:
+def test_the_allowed_actions_are_accepted_and_no_others(state: str) -> None:
     assert ", ".join(arranged(state).view("instance", "i")["allowed_actions"]) == ALLOWED[state]
 
 

@@ -1,4 +1,4 @@
-"""What holds of every log of deployments, in order or not, however it is read (B1 to B12, R5, C1, C4)."""
+"""Properties of all logs of deployments, in order or not, with any batches and crashes (B1 to B12, R5, C1, C4)."""
 
 import json
 from collections import defaultdict
@@ -80,7 +80,7 @@ def log_of(steps: Sequence[tuple[int, list[str]]]) -> list[Record]:
 
 @given(STEPS)
 @settings(max_examples=80, deadline=None)
-def test_the_bill_is_what_a_ledger_by_hand_would_say(steps: list[tuple[int, list[str]]]) -> None:
+def test_usage_is_that_of_a_ledger_by_hand(steps: list[tuple[int, list[str]]]) -> None:
     """Running time, read off the changes, capped by the heartbeats (B2, B3), cut at clock minutes (B4): no more."""
     # One thing a millisecond: whether a heartbeat came before the end is then a matter of time alone.
     records = log_of([(max(pause, 1), words) for pause, words in steps])

@@ -1,4 +1,4 @@
-"""Requests are cheap: a row changes only where a rule needs it (P6, P7)."""
+"""A request changes a row only when a rule needs it (P6, P7)."""
 
 import pytest
 
@@ -14,11 +14,11 @@ def written(world: World) -> int:
 @pytest.mark.parametrize(
     ("options", "requests", "rows"),
     [
-        # Never idle: nobody needs to know when it was last asked.
+        # Without an idle timeout, the time of the last request is not needed.
         ("", "12:01..12:02 request d1 every 10ms", 0),
         # Idle some day: one row, however many requests a commit holds.
         ("idle=600", "12:01..12:02 request d1 every 10ms", 1),
-        # Another request of the same millisecond tells nothing new.
+        # Another request of the same millisecond changes nothing.
         ("idle=600", "12:00 request d1", 0),
     ],
 )
@@ -37,7 +37,7 @@ def test_the_latest_request_counts_whatever_the_order() -> None:
     assert "paused" in {message.value.get("to") for message in world.do("12:15 tick")}
 
 
-def test_requests_to_one_deployment_do_not_keep_another_awake() -> None:
+def test_requests_to_one_deployment_do_not_keep_another_from_idling() -> None:
     world = World()
     world.do(PRICE, "12:00 create d1 idle=600", "12:00 create d2 idle=600", "12:05 request d2")
     changes = [message.value for message in world.do("12:10 tick") if message.topic == "lifecycle.changes"]

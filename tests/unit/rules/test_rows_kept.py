@@ -1,4 +1,4 @@
-"""What the rows keep, and what they forget."""
+"""How long rows are kept."""
 
 from tests.world.world import World
 
@@ -14,20 +14,22 @@ def test_windows_are_listed_oldest_first_even_when_they_opened_at_one_time() -> 
     assert [window["window_id"] for window in windows] == [f"d1-r1.w{n}" for n in range(1, 12)]
 
 
-def test_an_org_of_which_nothing_is_left_costs_no_memory() -> None:
-    """A command for an org that nobody knows is answered, remembered for 24 h (C1), and forgotten with its org."""
+def test_an_org_without_rows_is_removed() -> None:
+    """A command for an unknown org gets a result, is remembered for 24 h (C1), and is removed with its org."""
     world = World()
-    world.do("12:00 nobody: stop d1", "12:00 nobody: create d1 min=-1", "12:00 known: balance 5", "12:00 gone: suspend")
+    world.do(
+        "12:00 stranger: stop d1", "12:00 stranger: create d1 min=-1", "12:00 known: balance 5", "12:00 gone: suspend"
+    )
     world.do("12:30 gone: reinstate")
     world.do("1d 11:59:59.999 tick")
-    assert world.orgs() == ["gone", "known", "nobody"]
+    assert world.orgs() == ["gone", "known", "stranger"]
     world.do("1d 12:00 tick")
     assert world.orgs() == ["gone", "known"]
     world.do("1d 12:30 tick")
     assert world.orgs() == ["known"]
 
 
-def test_an_org_with_anything_owed_or_suspended_stays() -> None:
+def test_an_org_with_a_balance_or_a_suspension_stays() -> None:
     world = World()
     world.set(retention_h=1)
     world.do(
