@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from hashlib import blake2b
+from sys import intern
 from typing import Final, Literal, TypeAlias, get_args
 
 from schemas.credits import Credit
 from schemas.times import parse_rfc3339
-from schemas.usage import Usage
+from schemas.usage import Usage, UsageType
 from sim.records import HOUR_MS, Record, balance, price, reinstated, suspended
 
 Verdict: TypeAlias = Literal["booked", "duplicate", "conflict", "unpriced", "credited", "refused"]
@@ -26,6 +27,12 @@ takes back more than was charged.
 
 _EXACT: Final = Context(prec=60)
 _PLACES: Final = Decimal("0.000001")
+
+
+def amount_of(price_ms: Decimal) -> Decimal:
+    """Return a sum of `price per hour * quantity * ms` as an amount, to six places."""
+    with localcontext(_EXACT):
+        return (price_ms / HOUR_MS).quantize(_PLACES, ROUND_HALF_EVEN)
 
 
 class PriceHistory:
@@ -72,14 +79,12 @@ class Account:
     @property
     def amount(self) -> Decimal:
         """The amount billed, to six places."""
-        with localcontext(_EXACT):
-            return (self.used_price_ms / HOUR_MS).quantize(_PLACES, ROUND_HALF_EVEN)
+        return amount_of(self.used_price_ms)
 
     @property
     def credited(self) -> Decimal:
         """The amount credited, to six places."""
-        with localcontext(_EXACT):
-            return (self.credited_price_ms / HOUR_MS).quantize(_PLACES, ROUND_HALF_EVEN)
+        return amount_of(self.credited_price_ms)
 
     @property
     def balance(self) -> Decimal:
@@ -92,13 +97,60 @@ class Account:
 
 @dataclass(slots=True)
 class Charge:
-    """A booked usage event: the price that it was booked at, its piece in ms since 1970, and what was taken back."""
+    """A line of the ledger: a usage event, the price at which it was booked, and the stretches that were taken back."""
 
-    rate: Decimal
+    org_id: str
+    window_id: str
+    type: UsageType
+    profile: str
     quantity: int
+    rate: Decimal
     start_ms: int
     end_ms: int
     taken_back: list[tuple[int, int]] = field(default_factory=list)
+
+    @property
+    def billed_ms(self) -> int:
+        """How much was charged, in ms."""
+        return self.end_ms - self.start_ms
+
+    @property
+    def credited_ms(self) -> int:
+        """How much was taken back, in ms."""
+        return sum(end - start for start, end in self.taken_back)
+
+
+@dataclass(slots=True)
+class Sums:
+    """Lines of the ledger added up: ms, ms times quantity (unit-ms), and these times the price, exact."""
+
+    billed_ms: int = 0
+    credited_ms: int = 0
+    billed_unit_ms: int = 0
+    credited_unit_ms: int = 0
+    used_price_ms: Decimal = Decimal(0)
+    credited_price_ms: Decimal = Decimal(0)
+
+    def add(self, charge: Charge) -> None:
+        """Add a line."""
+        self.billed_ms += charge.billed_ms
+        self.credited_ms += charge.credited_ms
+        billed, credited = charge.billed_ms * charge.quantity, charge.credited_ms * charge.quantity
+        self.billed_unit_ms += billed
+        self.credited_unit_ms += credited
+        with localcontext(_EXACT):
+            self.used_price_ms += charge.rate * billed
+            self.credited_price_ms += charge.rate * credited
+
+    @property
+    def cost(self) -> Decimal:
+        """The amount billed, to six places."""
+        return amount_of(self.used_price_ms)
+
+    @property
+    def credited_cost(self) -> Decimal:
+        """The amount credited, to six places."""
+        return amount_of(self.credited_price_ms)
 
 
 class Croesus:
@@ -112,7 +164,8 @@ class Croesus:
         """One line for each refused event."""
         self._seen: dict[tuple[str, str], bytes] = {}
         """A digest of the bytes of each booked event and credit."""
-        self._charges: dict[tuple[str, str], Charge] = {}
+        self.charges: dict[tuple[str, str], Charge] = {}
+        """The ledger, by org and usage id."""
         self._early: dict[tuple[str, str], list[bytes]] = defaultdict(list)
         """Credits that arrived before their usage events: across topics Kafka has no order."""
         self._changed: set[str] = set()
@@ -148,7 +201,16 @@ class Croesus:
             return self._count("unpriced")
         self._seen[key] = _digest(value)
         start_ms = parse_rfc3339(usage.interval_start)
-        self._charges[key] = Charge(rate, usage.quantity, start_ms, start_ms + usage.duration_ms)
+        self.charges[key] = Charge(
+            org_id=intern(usage.org_id),
+            window_id=intern(usage.window_id),
+            type=usage.type,
+            profile=intern(usage.profile),
+            quantity=usage.quantity,
+            rate=rate,
+            start_ms=start_ms,
+            end_ms=start_ms + usage.duration_ms,
+        )
         account = self.accounts[usage.org_id]
         with localcontext(_EXACT):
             account.used_price_ms += rate * usage.quantity * usage.duration_ms
@@ -169,7 +231,7 @@ class Croesus:
         key = (credit.org_id, credit.id)
         if (repeated := self._repeated(key, value)) is not None:
             return repeated
-        charge = self._charges.get((credit.org_id, credit.usage_id))
+        charge = self.charges.get((credit.org_id, credit.usage_id))
         if charge is None:
             self._early[credit.org_id, credit.usage_id].append(value)
             return None

@@ -15,10 +15,12 @@ from schemas.commands import (
     Template,
 )
 from schemas.heartbeats import Heartbeat
+from schemas.operator import CreditWindow
 from schemas.prices import Price
 from schemas.progress import Progress, ProgressStatus
 from schemas.reports import LaunchFailed, OtherReport, OtherReportName
 from schemas.requests import InferenceRequest
+from schemas.times import rfc3339
 from topics import catalogue
 from topics.codec import encode
 
@@ -121,6 +123,19 @@ def stop_instance(at_ms: int, org: str, instance: str) -> Record:
 def destroy_instance(at_ms: int, org: str, instance: str) -> Record:
     """Destroy an instance and its disk."""
     return _command(at_ms, DestroyInstance(command_id=f"destroy-{instance}-{at_ms}", org_id=org, instance_id=instance))
+
+
+def credit_window(at_ms: int, org: str, window_id: str, from_ms: int, until_ms: int, note: str) -> Record:
+    """Credit a stretch of a window, as `obol credit` does."""
+    command = CreditWindow(
+        command_id=f"credit-{window_id}-{at_ms}",
+        org_id=org,
+        window_id=window_id,
+        from_=rfc3339(from_ms),
+        until=rfc3339(until_ms),
+        note=note,
+    )
+    return Record(at_ms, catalogue.OPERATOR_COMMANDS.name, org, encode(command))
 
 
 def request(at_ms: int, org: str, deployment: str, count: int = 1) -> Record:

@@ -16,6 +16,7 @@ from sim.records import (
     SECOND_MS,
     Record,
     create_deployment,
+    credit_window,
     deploy_instance,
     destroy_instance,
     request,
@@ -41,6 +42,11 @@ RUN_DRY: Final = ("isle", "studio")
 UNCONFIRMED_STOP: Final = ("jade", "mill")
 MIXED_HOST: Final = "karst"
 SERVERLESS: Final = ("lagoon", "burst")
+CREDITED: Final = ("mesa", "relay")
+CREDITED_WINDOW: Final = "relay-r1.w1"
+CREDITED_MINUTES: Final = (50.5, 60.5)
+"""From when until when its host served nothing."""
+CREDIT_NOTE: Final = "ticket 4711"
 
 PRICES: Final = {**users.PRICES, "instance.h100.1x": "240"}
 UNPRICED_PROFILE: Final = "dedicated.b200.8x"
@@ -66,6 +72,7 @@ _SCRIPTED_ORGS: Final = (
     ),
     MIXED_HOST,
     SERVERLESS[0],
+    CREDITED[0],
 )
 
 _REPLICAS: Final[dict[tuple[str, str], execlets.Behavior]] = {
@@ -223,7 +230,15 @@ class Script:
                 iter((create_deployment(at(2.9), *SERVERLESS, "l40s.4x", serving="serverless", min_replicas=2),)),
                 _requests(SERVERLESS, at(4), at(24 * 60)),
             ],
+            "mesa": [
+                iter((create_deployment(at(2.7), *CREDITED, "h100.1x", labels={"team": "nlp"}),)),
+                iter(self._credit(at(minutes)) for minutes in (75.5, 78.5)),
+            ],
         }
+
+    def _credit(self, at_ms: int) -> Record:
+        start_ms, end_ms = map(self.minute, CREDITED_MINUTES)
+        return credit_window(at_ms, CREDITED[0], CREDITED_WINDOW, start_ms, end_ms, CREDIT_NOTE)
 
     def _mixed(self) -> Iterator[Record]:
         at, org = self.minute, MIXED_HOST

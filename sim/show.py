@@ -27,7 +27,15 @@ def bill(croesus: Croesus, orgs: Iterable[str], found: Audit | None = None) -> T
     """Return a table of what each org was billed, and with an audit, of its pending and forgiven time."""
     table = Table(title="Billed by Croesus, in minutes and money", box=box.SIMPLE_HEAD, title_justify="left")
     table.add_column("org")
-    figures = ("dedicated", "GPU", "disk", "events", f"billed {CURRENCY}", f"balance {CURRENCY}")
+    figures = (
+        "dedicated",
+        "GPU",
+        "disk",
+        "events",
+        f"billed {CURRENCY}",
+        f"credited {CURRENCY}",
+        f"balance {CURRENCY}",
+    )
     for name in (*figures, *(("pending", "forgiven") if found is not None else ())):
         table.add_column(name, justify="right")
     for org in orgs:
@@ -39,6 +47,7 @@ def bill(croesus: Croesus, orgs: Iterable[str], found: Audit | None = None) -> T
             ),
             f"{account.events:,}",
             f"{account.amount.quantize(_CENT):,}",
+            f"{account.credited.quantize(_CENT):,}" if account.credits else "",
             f"{account.balance.quantize(_CENT):,}" if account.paid_in else "",
         ]
         if found is not None:
@@ -48,8 +57,10 @@ def bill(croesus: Croesus, orgs: Iterable[str], found: Audit | None = None) -> T
 
 
 def verdicts(croesus: Croesus) -> Text:
-    """Return the number of usage events by result."""
-    return Text("Usage events: " + ", ".join(f"{count:,} {name}" for name, count in croesus.verdicts.items()) + ".")
+    """Return the number of usage events and credits by result."""
+    return Text(
+        "Usage events and credits: " + ", ".join(f"{count:,} {name}" for name, count in croesus.verdicts.items()) + "."
+    )
 
 
 def report(stories: Iterable[Story]) -> Group:
@@ -70,8 +81,9 @@ def audit_summary(found: Audit) -> Text:
         return text
     return Text(
         f"All figures add up: {total.windows} windows, {total.running_ms:,} ms running = {total.billed_ms:,} billed + "
-        f"{total.pending_ms:,} pending + {total.forgiven_ms:,} forgiven - {total.overbilled_ms:,} overbilled (B12), "
-        f"and the billed time of every window equals its usage events.",
+        f"{total.pending_ms:,} pending + {total.forgiven_ms:,} forgiven - {total.overbilled_ms:,} overbilled (B12). "
+        f"{total.credited_ms:,} ms are credited. What is billed and credited of every window, and the "
+        f"{found.day_sums} sums by day (U1), equal Croesus's ledger, to the last decimal.",
         style="green",
     )
 

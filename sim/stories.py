@@ -7,11 +7,12 @@ from typing import Final, TypeAlias
 
 from schemas.base import Json
 from schemas.changes import LifecycleChange
+from schemas.notices import Notice
 from schemas.results import CommandResult
 from schemas.times import rfc3339
 from schemas.usage import Usage
 from sim import script
-from sim.records import MINUTE_MS, SECOND_MS
+from sim.records import CURRENCY, MINUTE_MS, SECOND_MS
 from sim.stage import Stage
 from sim.views import Views, items
 
@@ -365,6 +366,61 @@ def serverless(evidence: Evidence) -> Story:
     )
 
 
+def credited(evidence: Evidence) -> Story:
+    """B13: an operator credits ten minutes in which a host served nothing."""
+    org, name = script.CREDITED
+    accepted, refused = [result for result in evidence.memory.results if result.org_id == org and result.operator]
+    sent = [credit for credit in evidence.memory.credits if credit.org_id == org]
+    first, last = sent[0], sent[-1]
+    account = evidence.croesus.accounts[org]
+    [window] = evidence.windows(org, f"{name}-r1")
+    explained = evidence.get(f"/orgs/{org}/explain/{first.usage_id}")
+    [part] = explained["credits"]
+    return Story(
+        f"{org}: a host served nothing for ten minutes, and an operator credits them (B13)",
+        (
+            (
+                f"At {clock(accepted.at)}, as by `obol credit {first.window_id} --org {org} --from "
+                f'{first.interval_start} --until {last.interval_end} --note "{first.note}"`: {accepted.status}, '
+                f"{accepted.message}."
+            ),
+            (
+                f"{len(sent)} credits, one for each usage event of that time: "
+                f"{long(sum(credit.duration_ms for credit in sent))}. The same again at {clock(refused.at)}: "
+                f"{refused.status} {refused.code}."
+            ),
+            (
+                f"`obol explain {explained['event_id']} --org {org}`: charged {clock(explained['interval_start'])} to "
+                f"{clock(explained['interval_end'])}, credited {clock(part['from'])} to {clock(part['until'])}."
+            ),
+            (
+                f"{window['window_id']}: {long(window['billed_ms'])} billed, {long(window['credited_ms'])} credited. "
+                f"The bill: {account.amount:,.2f} {CURRENCY} - {account.credited:,.2f} credited = "
+                f"{account.amount - account.credited:,.2f}."
+            ),
+        ),
+    )
+
+
+def notices(evidence: Evidence) -> Story:
+    """N1: the notices to the org whose balance is used up."""
+    org, _ = script.RUN_DRY
+    words = {"runway_low": "runway below", "balance_empty": "balance empty"}
+    sent = [notice for notice in evidence.memory.notices if notice.org_id == org]
+    return Story(
+        f"{org}: the notices that its customer got (N1)",
+        tuple(
+            f"{clock(notice.at)}  {words[notice.kind]}{_threshold(notice)}: balance {notice.balance}, "
+            f"{notice.burn_per_hour} per hour, runway {notice.runway_s} s."
+            for notice in sent
+        ),
+    )
+
+
+def _threshold(notice: Notice) -> str:
+    return "" if notice.threshold_s is None else f" {notice.threshold_s // 3_600} h"
+
+
 STORIES: Final[tuple[StoryBuilder, ...]] = (
     dead_node,
     pause,
@@ -375,7 +431,9 @@ STORIES: Final[tuple[StoryBuilder, ...]] = (
     unpriced,
     suspended,
     run_dry,
+    notices,
     unconfirmed_stop,
     mixed_host,
     serverless,
+    credited,
 )

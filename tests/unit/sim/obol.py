@@ -15,7 +15,7 @@ from streams.rules.accountant import Accountant
 from streams.rules.context import Switches
 from streams.rules.decision import Dead, Decision
 from streams.rules.store import OrgRows, RowStore
-from streams.web import shapes
+from streams.web import explain, shapes, usage
 from topics import catalogue, codec
 
 WEEK_MS = 7 * 24 * 3_600_000
@@ -81,22 +81,36 @@ class PlatformViews:
         match rest:
             case []:
                 return shapes.org(self._valuation, rows)
-            case ["deployments"]:
-                return _page(self._deployment(rows, name) for name in rows.deployments)
-            case ["deployments", name]:
-                return self._deployment(rows, name)
-            case ["replicas", name]:
-                return shapes.replica(self._valuation, rows, rows.replicas[name])
-            case ["instances"]:
-                return _page(shapes.instance(self._valuation, rows, row) for row in rows.instances.values())
-            case ["instances", name]:
-                return shapes.instance(self._valuation, rows, rows.instances[name])
+            case [name]:
+                return {"items": list(self._items(rows, name)), "next": None}
+            case [kind, entity_id]:
+                return self._entity(rows, kind, entity_id)
         msg = f"no view at {path}"
         raise LookupError(msg)
 
+    def _items(self, rows: OrgRows, name: str) -> Iterable[dict[str, Any]]:
+        match name:
+            case "deployments":
+                return (self._deployment(rows, one) for one in rows.deployments)
+            case "instances":
+                return (shapes.instance(self._valuation, rows, row) for row in rows.instances.values())
+            case "usage":
+                return map(usage.item, usage.rows_of(rows, usage.Span("1970-01-01", "9999-12-31")))
+        raise LookupError(name)
+
+    def _entity(self, rows: OrgRows, kind: str, entity_id: str) -> dict[str, Any]:
+        match kind:
+            case "deployments":
+                return self._deployment(rows, entity_id)
+            case "replicas":
+                return shapes.replica(self._valuation, rows, rows.replicas[entity_id])
+            case "instances":
+                return shapes.instance(self._valuation, rows, rows.instances[entity_id])
+            case "explain":
+                asked = explain.read_usage_id(entity_id)
+                piece = explain.evaluate(self._valuation, rows, rows.replicas[asked.owner_id], asked)
+                return explain.explain(self._valuation, entity_id, rows.org.org_id, piece, CURRENCY, None)
+        raise LookupError(kind)
+
     def _deployment(self, org: OrgRows, name: str) -> dict[str, Any]:
         return shapes.deployment(org.deployments[name], shapes.replicas_of(org, name)[name])
-
-
-def _page(items: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    return {"items": list(items), "next": None}

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from sim import show, stories
 from sim.audit import audit
+from sim.croesus import Charge
 from sim.records import tick
 from sim.script import Script
 from sim.stage import Output, Stage
@@ -67,7 +68,7 @@ def test_all_stories_occur_and_all_figures_add_up(seed: int) -> None:
     assert found.total.unexplained_ms == 0
     assert found.total.windows > 50
     titles = [one.story(builder).title for builder in stories.STORIES]
-    assert len(set(titles)) == 12
+    assert len(set(titles)) == 14
 
 
 def test_the_demo_is_deterministic() -> None:
@@ -170,6 +171,37 @@ def test_serverless(played: Played) -> None:
     assert played.text(stories.serverless) == "burst: 2 replicas running, 0 windows, 0 events."
 
 
+def test_the_notices(played: Played) -> None:
+    # 250 at 243 an hour (GPU 240, disk 150 GB at 0.02) last 3,703 s: under a day at once, under an hour at 243.
+    # Stopped, its disk alone burns 3 an hour, and 1,000 last for days; started again, less than a day.
+    sent = re.findall(r"(\d\d:\d\d):02  (.+): balance (\S+), (\d+) per hour", played.text(stories.notices))
+    assert [(words, burn) for _, words, _, burn in sent] == [
+        ("runway below 24 h", "243"),
+        ("runway below 1 h", "243"),
+        ("balance empty", "0"),
+        ("runway below 24 h", "243"),
+    ]
+    balances = [Decimal(balance) for *_, balance, _ in sent]
+    assert balances[0] == 250
+    assert 235 < balances[1] < 243
+    assert -8 < balances[2] <= 0
+    assert sent[3][0] == "13:32"
+
+
+def test_the_credited_stretch(played: Played) -> None:
+    text = played.text(stories.credited)
+    # From 50:30 to 60:30: half a minute, nine minutes, half a minute, at 420 an hour.
+    assert '--from 2025-11-29T12:50:30.000Z --until 2025-11-29T13:00:30.000Z --note "ticket 4711"`: 202' in text
+    assert "600000 ms of window relay-r1.w1 are now owed back" in text
+    assert "11 credits, one for each usage event of that time: 10 min 0.000 s" in text
+    assert "The same again at 13:18:30: 409 NOTHING_TO_CREDIT" in text
+    assert "charged 12:50:00 to 12:51:00, credited 12:50:30 to 12:51:00" in text
+    assert "10 min 0.000 s credited" in text
+    assert played.stage.croesus.accounts["mesa"].credited == 70
+    labels = {tuple((credit.labels or {}).items()) for credit in played.stage.memory.credits}
+    assert labels == {(("team", "nlp"),)}
+
+
 def test_amounts_follow_from_the_usage_events(played: Played) -> None:
     # One org by hand: cascade has two windows of one h100 at 420 per hour.
     account = played.stage.croesus.accounts["cascade"]
@@ -198,13 +230,78 @@ def test_a_millisecond_too_many_is_found(played: Played) -> None:
 
 def test_billed_time_without_events_is_found(played: Played) -> None:
     found = audit(played.script.orgs, Tampered(played.views, billed_ms=1, pending_ms=-1), played.stage)
-    assert found.problems == ["window coder-r1.w1 of cascade: 2405001 ms billed, but 2405000 ms sent to Croesus"]
+    assert found.problems == [
+        "window coder-r1.w1 of cascade: billed_ms is 2405001, but 2405000 in Croesus's ledger",
+    ]
+
+
+def ledger_line(played: Played) -> Charge:
+    """A line of mesa's ledger of which half a minute was taken back: 50:00 to 51:00."""
+    return played.stage.croesus.charges["mesa", "relay-r1:2025-11-29T12:50:00.000Z"]
+
+
+def problems_with(line: Charge, played: Played, **changes: Any) -> list[str]:
+    """What the audit finds after one line of the ledger was changed."""
+    before = {name: getattr(line, name) for name in changes}
+    try:
+        for name, value in changes.items():
+            setattr(line, name, value)
+        return audit(played.script.orgs, played.views, played.stage).problems
+    finally:
+        for name, value in before.items():
+            setattr(line, name, value)
+
+
+WINDOW = "window relay-r1.w1 of mesa: "
+DAY = "usage of mesa 2025-11-29 dedicated_inference_running dedicated.h100.1x: "
+
+
+def test_a_line_of_the_ledger_a_millisecond_longer_is_found(played: Played) -> None:
+    line = ledger_line(played)
+    found = problems_with(line, played, end_ms=line.end_ms + 1)
+    assert [problem.split(" is ")[0] for problem in found] == [
+        f"{WINDOW}billed_ms",
+        f"{DAY}billed_unit_ms",
+        f"{DAY}cost",
+    ]
+
+
+def test_a_credit_a_millisecond_shorter_is_found(played: Played) -> None:
+    line = ledger_line(played)
+    [(start, end)] = line.taken_back
+    found = problems_with(line, played, taken_back=[(start, end - 1)])
+    assert found == [
+        f"{WINDOW}credited_ms is 600000, but 599999 in Croesus's ledger",
+        f"{DAY}credited_unit_ms is 600000, but 599999 in Croesus's ledger",
+        # 420 an hour are 0.000117 a millisecond.
+        f"{DAY}credited_cost is 70, but 69.999883 in Croesus's ledger",
+    ]
+
+
+def test_a_line_booked_too_dear_is_found_in_the_last_decimal(played: Played) -> None:
+    # 0.0001 an hour are 0.00000167 for its minute, and 0.00000083 for the half that was taken back.
+    line = ledger_line(played)
+    found = problems_with(line, played, rate=line.rate + Decimal("0.0001"))
+    assert [problem.split(" is ")[0] for problem in found] == [f"{DAY}cost", f"{DAY}credited_cost"]
+    shown, booked = map(Decimal, re.findall(r"cost is (\S+), but (\S+) in", found[0])[0])
+    assert booked - shown in {Decimal("0.000001"), Decimal("0.000002")}
+    assert found[1] == f"{DAY}credited_cost is 70, but 70.000001 in Croesus's ledger"
+
+
+def test_a_line_of_another_day_and_window_is_found_in_both(played: Played) -> None:
+    line = ledger_line(played)
+    found = problems_with(line, played, window_id="relay-r9.w1", profile="dedicated.h100.9x")
+    assert "mesa: 60000 ms billed and 30000 ms credited in the ledger for relay-r9.w1, which no view shows" in found
+    assert (
+        "usage of mesa 2025-11-29 dedicated_inference_running dedicated.h100.9x: 7.000000 in the ledger, "
+        "which no view shows" in found
+    )
 
 
 def test_usage_events_without_a_window_are_found(played: Played) -> None:
     orgs = [org for org in played.script.orgs if org != "cascade"]
     problems = audit(orgs, played.views, played.stage).problems
-    assert "cascade: 2405000 ms sent for coder-r1.w1, which no view shows" in problems
+    assert "cascade: 2405000 ms billed and 0 ms credited in the ledger for coder-r1.w1, which no view shows" in problems
 
 
 def test_the_bill_lists_every_org_with_its_minutes_and_money(played: Played) -> None:
