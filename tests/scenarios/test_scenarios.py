@@ -18,6 +18,6 @@ def test_scenario(path: Path, mode: Mode) -> None:
 
 def test_there_is_a_timeline_for_every_rule() -> None:
     rules = {f"b{n}" for n in (*range(1, 14), 20, 21, 22, 23)} | {f"p{n}" for n in range(1, 9)}
-    rules |= {f"r{n}" for n in range(1, 7)} | {f"c{n}" for n in range(1, 6)} | {f"i{n}" for n in range(1, 13)} | {"n1"}
+    rules |= {f"r{n}" for n in range(1, 7)} | {f"c{n}" for n in range(1, 7)} | {f"i{n}" for n in range(1, 13)} | {"n1"}
     named = {rule for path in TIMELINES for rule in path.stem.split("_")}
     assert rules <= named, f"no timeline for {sorted(rules - named)}"

@@ -29,6 +29,7 @@ TOPIC_OF = {
     "credit": "operator.commands",
     "request": "inference.requests",
     "progress": "execlet.progress",
+    "flagged": "execlet.progress",
     "pulling": "execlet.progress",
     "server": "execlet.progress",
     "healthy": "execlet.progress",
@@ -94,7 +95,8 @@ def record(act: Act, numbers: Numbers) -> Record:
     elif topic == "operator.commands":
         fields = {"command_id": numbers.command(named), "type": "credit_window", "window_id": words[0]}
         fields |= {
-            name: rfc3339(to_ms(value)) if name in {"from", "until"} else value
+            # A clock of the timeline, or a time as it is on the wire.
+            name: rfc3339(to_ms(value)) if name in {"from", "until"} and "T" not in value.upper() else value
             for name, value in ((word.partition("=")[0], word.partition("=")[2]) for word in words[1:])
         }
     elif topic == "inference.requests":
@@ -102,14 +104,22 @@ def record(act: Act, numbers: Numbers) -> Record:
     elif topic == "execlet.heartbeats":
         fields = {"replica_id": words[0]}
     elif topic == "execlet.progress":
-        status, message = CALLBACKS.get(verb) or (words[1], " ".join(words[2:]))
-        fields = {"event_id": numbers.event(named), "replica_id": words[0], "status": status, "message": message}
+        fields = {"event_id": numbers.event(named), "replica_id": words[0]} | _callback(verb, words)
     elif topic == "host.reports":
         fields = {"event_id": numbers.event(named), "instance_id": words[0], "report": words[1]}
         fields |= dict(_options(words[2:]))
     else:
         fields = {"event_id": numbers.event(named)} | dict(_account(verb, words))
     return Record(topic, act.at, act.org_id, json.dumps(fields | {"org_id": act.org_id}).encode())
+
+
+def _callback(verb: str, words: list[str]) -> dict[str, Any]:
+    if verb == "flagged":
+        # `flagged d1-r1 RUNNING false all healthy`: with the field `healthy`.
+        flag = int(words[2]) if words[2].isdigit() else CONSTANTS.get(words[2], words[2])
+        return {"status": words[1], "healthy": flag, "message": " ".join(words[3:])}
+    status, message = CALLBACKS.get(verb) or (words[1], " ".join(words[2:]))
+    return {"status": status, "message": message}
 
 
 def _command(verb: str, words: list[str]) -> Iterator[tuple[str, Any]]:

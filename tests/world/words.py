@@ -100,7 +100,7 @@ def describe_log_lines(lines: Sequence[LogLine]) -> Iterator[str]:
         yield f"log {line.level}: {line.event}: {' '.join(fields)}"
 
 
-def plain(value: Any) -> str:
+def plain(value: Any) -> str:  # noqa: PLR0911 - one case for each kind of value
     """Return a view's value in the format of a timeline: None is `-`, a time is short, a list is comma-separated."""
     match value:
         case None:
@@ -111,6 +111,8 @@ def plain(value: Any) -> str:
             return ",".join(map(plain, value)) or "-"
         case {"replica_id": replica_id, "status": status}:
             return f"{replica_id}:{status}"
+        case dict():
+            return ",".join(f"{key}:{text}" for key, text in value.items()) or "-"
         case str() if _TIME.fullmatch(value):
             return _at(value)
         case _:
