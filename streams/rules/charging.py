@@ -1,6 +1,7 @@
 """Opens, closes, bills and credits the windows of all meters (rules B1 to B13, B20 to B23, I2, U1)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from schemas.credits import CreditReason
@@ -10,7 +11,7 @@ from streams.billing.minutes import floor_minute
 from streams.billing.money import to_atto
 from streams.billing.prices import Prices
 from streams.billing.windows import Held, OwedCredit, Window, next_pieces
-from streams.limits import HEARTBEAT_GRACE_MS, MINUTE_MS
+from streams.limits import DAY_MS, HEARTBEAT_GRACE_MS, MINUTE_MS
 from streams.meters import METERS, METERS_OF, OwnerKind
 from streams.rules.context import Switches, Turn
 from streams.rules.decision import Charge, LogLine
@@ -79,10 +80,15 @@ def _close(turn: Turn, window: Window) -> None:
 
 def bill(turn: Turn, window: Window, price: int) -> None:
     """Bill the next pieces of a window at `price` (atto per hour), and finish it when nothing is left (B4 to B6)."""
+    ms_by_day: dict[int, int] = {}
     for start, end in next_pieces(window, turn.now):
         turn.decision.charges.append(Charge(window, start, end, turn.now))
         turn.store.bill(window, end)
-        _add_usage(turn, window.meter, window.profile, start, (end - start) * window.quantity, price)
+        ms_by_day[start // DAY_MS] = ms_by_day.get(start // DAY_MS, 0) + end - start
+    for number, ms in ms_by_day.items():
+        unit_ms = ms * window.quantity
+        day, usage_type = _day_and_type(window.meter, number * DAY_MS)
+        turn.store.add_usage(window.org_id, day, usage_type, window.profile, unit_ms, unit_ms * price)
     turn.store.finish(window, turn.now)
 
 
@@ -109,7 +115,8 @@ def send_credits(turn: Turn, window: Window) -> None:
     for piece in pieces:
         turn.decision.send(CREDITS.name, window.org_id, turn.now, credit_of(window, piece, labels))
         unit_ms = (piece.end - piece.start) * window.quantity
-        _add_usage(turn, window.meter, window.profile, piece.start, unit_ms, price, credited=True)
+        day, usage_type = _day_and_type(window.meter, piece.start)
+        turn.store.add_credit(window.org_id, day, usage_type, window.profile, unit_ms, unit_ms * price)
         turn.decision.counts["credited_ms", window.meter] += piece.end - piece.start
     turn.store.credit(window, remaining)
 
@@ -120,35 +127,45 @@ def bill_due(turn: Turn, kind: OwnerKind) -> None:
     due = turn.rows.due(kind)
     if turn.switches.dry:
         _log_next(turn, [window for window in due if window.meter in switched_off])
-    minute = floor_minute(turn.now)
+    now, origin = turn.now, turn.origin
+    minute = floor_minute(now)
     charges, store = turn.decision.charges, turn.store
-    # By meter and profile: the price, and the unit-ms of this minute's pieces. One sum for all windows of a profile.
-    sums: dict[tuple[str, str], list[int] | None] = {}
+    minutes: dict[str, _Minute] = {}
+    profile = None
     for window in due:
         is_open = window.ended_at is None
         # A window that this same tick closed and settled (I8) has used its 60 events (B5).
-        settled = window.closed_by is turn.origin and METERS[window.meter].settles
+        settled = window.closed_by is origin and METERS[window.meter].settles
         if settled or window.meter in switched_off or (is_open and window.billed_until >= minute):
             continue
-        key = (window.meter, window.profile)
-        if key not in sums:
-            price = _price(turn, window.profile)
-            sums[key] = None if price is None else [price, 0]
-        priced = sums[key]
-        if priced is None:
+        if window.profile != profile:
+            # Most windows have the profile of the one before.
+            profile = window.profile
+            found = minutes.get(profile) or minutes.setdefault(profile, _Minute(window.meter, _price(turn, profile)))
+        if found.price is None:
             continue
         before, heartbeat = window.billed_until, window.last_health_check
         in_time = heartbeat is None or heartbeat + HEARTBEAT_GRACE_MS >= minute
         if is_open and in_time and before >= minute - MINUTE_MS:
             # The same as `bill` at a third of its cost, for the usual case: one piece, up to this minute.
-            charges.append(Charge(window, before, minute, turn.now))
+            charges.append(Charge(window, before, minute, now))
             store.bill(window, minute)
-            priced[1] += (minute - before) * window.quantity
+            found.unit_ms += (minute - before) * window.quantity
         else:
-            bill(turn, window, priced[0])
-    for (meter, profile), found in sums.items():
-        if found is not None and found[1]:
-            _add_usage(turn, meter, profile, minute - MINUTE_MS, unit_ms=found[1], price=found[0])
+            bill(turn, window, found.price)
+    for profile, found in minutes.items():
+        if found.price is not None and found.unit_ms:
+            day, usage_type = _day_and_type(found.meter, minute - MINUTE_MS)
+            store.add_usage(turn.org_id, day, usage_type, profile, found.unit_ms, found.unit_ms * found.price)
+
+
+@dataclass(slots=True)
+class _Minute:
+    """What a tick bills of the last minute, over all windows of a profile: unit-ms, at `price` (None: it has none)."""
+
+    meter: str
+    price: int | None
+    unit_ms: int = 0
 
 
 def credit_due(turn: Turn, kind: OwnerKind) -> None:
@@ -186,15 +203,9 @@ def _price(turn: Turn, profile: str) -> int | None:
     return None if record is None or record.price is None else to_atto(record.price)
 
 
-def _add_usage(
-    turn: Turn, meter: str, profile: str, start: int, unit_ms: int, price: int, *, credited: bool = False
-) -> None:
-    """Add a usage event or a credit that starts at `start` to the sums of its day (U1)."""
-    day, usage_type = rfc3339(start)[:10], METERS[meter].usage_type
-    if credited:
-        turn.store.add_usage(turn.org_id, day, usage_type, profile, credited=unit_ms, credited_cost=unit_ms * price)
-    else:
-        turn.store.add_usage(turn.org_id, day, usage_type, profile, billed=unit_ms, cost=unit_ms * price)
+def _day_and_type(meter: str, start: int) -> tuple[str, str]:
+    """Return under which day and type a usage event or a credit that starts at `start` is summed up (U1)."""
+    return rfc3339(start)[:10], METERS[meter].usage_type
 
 
 def _count_of(owner: Owner, meter: str) -> WindowCount:

@@ -66,6 +66,10 @@ _set_health_check: Final = _SET[Replica]["last_health_check"]
 _set_window_health_check: Final = _SET[Window]["last_health_check"]
 _set_billed_until: Final = _SET[Window]["billed_until"]
 _set_billed_ms: Final = _SET[Window]["billed_ms"]
+_set_billed: Final = _SET[DayUsage]["billed"]
+_set_cost: Final = _SET[DayUsage]["cost"]
+_set_credited: Final = _SET[DayUsage]["credited"]
+_set_credited_cost: Final = _SET[DayUsage]["credited_cost"]
 
 _replica_id: Final = attrgetter("replica_id")
 _window_id: Final = attrgetter("window_id")
@@ -459,17 +463,26 @@ class RowStore:
         self.orgs[window.org_id]._unsorted = True
         self.changed[window] = None
 
-    def add_usage(self, org_id: str, day: str, usage_type: str, profile: str, **sums: int) -> None:
-        """Add to an org's sums of a day: `billed` or `credited` unit-ms, `cost` or `credited_cost` (U1)."""
+    def add_usage(self, org_id: str, day: str, usage_type: str, profile: str, unit_ms: int, cost: int) -> None:
+        """Add billed unit-ms and their cost, in unit-ms times atto per hour, to an org's sums of a day (U1)."""
+        row = self._day_usage(org_id, day, usage_type, profile)
+        _set_billed(row, row.billed + unit_ms)
+        _set_cost(row, str(int(row.cost) + cost))
+        self.changed[row] = None
+
+    def add_credit(self, org_id: str, day: str, usage_type: str, profile: str, unit_ms: int, cost: int) -> None:
+        """Add credited unit-ms and their cost likewise."""
+        row = self._day_usage(org_id, day, usage_type, profile)
+        _set_credited(row, row.credited + unit_ms)
+        _set_credited_cost(row, str(int(row.credited_cost) + cost))
+        self.changed[row] = None
+
+    def _day_usage(self, org_id: str, day: str, usage_type: str, profile: str) -> DayUsage:
         row = self.orgs[org_id].day_usage.get(f"{day}/{usage_type}/{profile}")
         if row is None:
             row = DayUsage(org_id, day, usage_type, profile)
             self.add(row)
-        setters = _SET[DayUsage]
-        for name, by in sums.items():
-            before = getattr(row, name)
-            setters[name](row, str(int(before) + by) if isinstance(before, str) else before + by)
-        self.changed[row] = None
+        return row
 
     def take_changes(self) -> tuple[Sequence[Row], Sequence[Row]]:
         """Return the rows removed and the rows changed since the last call, each once."""
