@@ -20,6 +20,7 @@ from streams.billing.windows import Held, Totals, Window
 from streams.lifecycle.deployment import DeploymentStatus
 from streams.lifecycle.instance import InstanceState
 from streams.lifecycle.replica import ReplicaStatus
+from streams.metrics.hours import Hours
 from streams.metrics.source import Shard, Source
 from streams.rules.charging import held
 from streams.rules.store import OrgRows
@@ -59,7 +60,8 @@ class Census:
     """The count of one partition, as of `as_of_ms`.
 
     `windows`: unfinished windows by condition. `open_windows`: windows that have not ended, in any condition. `alarms`:
-    unexplained milliseconds by org, of the first `MOST_ALARMS` orgs that have any.
+    unexplained milliseconds by org, of the first `MOST_ALARMS` orgs that have any. `hours`: the last 24 hours; None
+    before the first record.
     """
 
     as_of_ms: int | None
@@ -75,6 +77,7 @@ class Census:
     deployments: Counter[str] = field(default_factory=lambda: _zeros(DeploymentStatus))
     replicas: Counter[str] = field(default_factory=lambda: _zeros(ReplicaStatus))
     instances: Counter[str] = field(default_factory=lambda: _zeros(InstanceState))
+    hours: Hours | None = None
 
     def add(self, window: Window, source: Source) -> None:
         """Count a window's condition and time."""
@@ -82,6 +85,8 @@ class Census:
         if not window.done:
             self.windows[condition(window, source, as_of_ms)] += 1
             self.open_windows += window.ended_at is None
+        if self.hours is not None:
+            self.hours.add(window)
         unexplained_ms = self.totals.add(window, as_of_ms)
         if unexplained_ms and (window.org_id in self.alarms or len(self.alarms) < MOST_ALARMS):
             self.alarms[window.org_id] = self.alarms.get(window.org_id, 0) + unexplained_ms
@@ -114,7 +119,8 @@ def counting(shard: Shard, source: Source) -> Iterator[Census]:
     An org's entities are counted at one instant. Its windows are those it has at that instant, but the condition of
     each is determined when the count reaches it.
     """
-    census = Census(shard.as_of)
+    hours = None if shard.as_of is None else Hours(shard.as_of, shard.store.retention_ms)
+    census = Census(shard.as_of, hours=hours)
     left = FEW_ROWS
     for book in list(shard.store.orgs.values()):
         census.add_entities(book)

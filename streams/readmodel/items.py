@@ -4,7 +4,7 @@ It is validated when it is read: Redis, and a worker of another version, may hav
 worker adds are kept.
 """
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, NotRequired
 
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError, with_config
 from typing_extensions import TypedDict
@@ -95,6 +95,15 @@ class StillHeard(TypedDict):
 
 
 @_Known
+class HourOfPartition(TypedDict):
+    """An hour's usage events, and its running dedicated replicas at the end."""
+
+    hour: Time
+    events: Count
+    dedicated_replicas: Count
+
+
+@_Known
 class ReadyPartition(TypedDict):
     """A partition with its figures."""
 
@@ -119,6 +128,7 @@ class ReadyPartition(TypedDict):
     conservation: Conservation
     zombies: Count
     still_heard: list[StillHeard]
+    hours: NotRequired[list[HourOfPartition]]
     unexplained: list[Unexplained]
 
 

@@ -17,9 +17,9 @@ from streams.metrics.census import Censuses
 from streams.readmodel.items import FoundItem, Head, OrgItem, Partition
 from streams.rules.rows import Deployment, Instance, Replica
 from streams.rules.store import OrgRows
+from streams.web import charts, shapes, usage
 from streams.web import explain as explaining
 from streams.web import search as searching
-from streams.web import shapes, usage
 from streams.web.base import ID, BaseSite, Render, ViewResponse, own_as_of
 from streams.web.forward import HOP_HEADER
 from streams.web.history import History
@@ -301,6 +301,7 @@ class Site(BaseSite):
             context = {
                 "org_id": org.org.org_id,
                 "picture": usage.picture(rows, span),
+                "limit": request.query.get("limit", ""),
                 "currency": self.source.currency,
             }
             return ViewResponse("usage.html", _as_of(valuation, value), context)
@@ -384,7 +385,7 @@ class Site(BaseSite):
         value = fleet(await self._parts(request) if found is None else found.items, self.source.currency)
         value["read_model"] = None if found is None else {"age_ms": found.age_ms}
         if value["complete"]:
-            return ViewResponse("fleet.html", value)
+            return ViewResponse("fleet.html", value, {"hours": charts.last_hours(value["hours"])})
         problem = unavailable("some partitions don't have all their rows yet; see partitions", **value)
         if self.wants_page(request):
             response = self.page("fleet.html", value, {"path": request.path}, problem.status)

@@ -66,6 +66,10 @@ def census_json(census: Census) -> Json:
         "conservation": conservation(census.totals),
         "zombies": sum(census.zombies.values()),
         "still_heard": census.zombie_rows,
+        "hours": [
+            {"hour": time_text(hour.start_ms), "events": hour.events, "dedicated_replicas": hour.running}
+            for hour in (() if census.hours is None else census.hours.items())
+        ],
         "unexplained": [{"org_id": org_id, "unexplained_ms": ms} for org_id, ms in census.alarms.items()],
     }
 
@@ -105,11 +109,26 @@ def fleet(parts: Sequence[Json], currency: str) -> Json:
         }
         found["windows"]["held"] = add_up(part["windows"]["held"] for part in parts)
         found["conservation"] = {name: sum(part["conservation"][name] for part in parts) for name in _FIGURES}
+        found["hours"] = last_hours(parts)
         found["still_heard"] = [one for part in parts for one in part["still_heard"]][:MOST_ALARMS]
         found["unexplained"] = [alarm for part in parts for alarm in part["unexplained"]][:MOST_ALARMS]
     return found
 
 
+def last_hours(parts: Sequence[Json]) -> list[Json]:
+    """Add up the last hours of all partitions, oldest first: the hours that all of them have.
+
+    A partition without records counts as zero. A worker of an earlier version sends no hours, and then there are none.
+    """
+    started = [{hour["hour"]: hour for hour in part.get("hours", ())} for part in parts if part["as_of"] is not None]
+    common = set.intersection(*(set(hours) for hours in started)) if started else set()
+    return [
+        {"hour": hour, **add_up({name: by_hour[hour][name] for name in _HOUR_FIGURES} for by_hour in started)}
+        for hour in sorted(common)
+    ]
+
+
+_HOUR_FIGURES = ("events", "dedicated_replicas")
 _PARTITION_FIELDS = (
     "partition",
     "owner",

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -19,6 +19,10 @@ from streams.web.responses import bad_request
 from streams.web.shapes import Valuation
 
 DEFAULT_DAYS: Final = 30
+
+MOST_EMPTY_DAYS: Final = 100
+"""A picture of more days than these starts with the first that has usage, and ends with the last."""
+
 _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
@@ -91,8 +95,17 @@ class Bar(NamedTuple):
     pattern: int
 
 
+class Day(NamedTuple):
+    """A day's cost, what was credited of it, and the difference, over all profiles."""
+
+    day: str
+    cost: str
+    credited_cost: str
+    net: str
+
+
 class Picture(NamedTuple):
-    """Bars per day: cost above the line, credits below it; `line` is its height from the top."""
+    """Bars per day: cost above the line, credits below it; `line` is its height from the top. `days`: the numbers."""
 
     width: int
     height: int
@@ -100,6 +113,7 @@ class Picture(NamedTuple):
     bar_width: int
     bars: Sequence[Bar]
     legend: Sequence[str]
+    days: Sequence[Day]
 
 
 def picture(rows: Iterable[DayUsage], span: Span, *, bar_width: int = 14, height: int = 160) -> Picture:
@@ -111,8 +125,7 @@ def picture(rows: Iterable[DayUsage], span: Span, *, bar_width: int = 14, height
     up = max((sum(int(row.cost) for row in day) for day in by_day.values()), default=0)
     down = max((sum(int(row.credited_cost) for row in day) for day in by_day.values()), default=0)
     line = height * up // (up + down) if up + down else height
-    start = date.fromisoformat(span.start)
-    days = (date.fromisoformat(span.until) - start).days
+    start, end = _drawn(span, by_day)
     bars: list[Bar] = []
     for day, found in sorted(by_day.items()):
         x = (date.fromisoformat(day) - start).days * bar_width
@@ -129,7 +142,21 @@ def picture(rows: Iterable[DayUsage], span: Span, *, bar_width: int = 14, height
                 title = f"{day} {row.profile}: {cost_text(credited)} credited"
                 bars.append(Bar(x, below, size, title, pattern))
                 below += size
-    return Picture(days * bar_width, height, line, bar_width, bars, profiles)
+    days = [_day_of(day, found) for day, found in sorted(by_day.items())]
+    return Picture((end - start).days * bar_width, height, line, bar_width, bars, profiles, days)
+
+
+def _drawn(span: Span, by_day: Mapping[str, object]) -> tuple[date, date]:
+    """Return the days to draw: those asked for, or if these are very many, those with usage."""
+    start, end = date.fromisoformat(span.start), date.fromisoformat(span.until)
+    if (end - start).days > MOST_EMPTY_DAYS and by_day:
+        start, end = date.fromisoformat(min(by_day)), date.fromisoformat(max(by_day)) + timedelta(days=1)
+    return start, end
+
+
+def _day_of(day: str, rows: Iterable[DayUsage]) -> Day:
+    cost, credited = (sum(int(getattr(row, name)) for row in rows) for name in ("cost", "credited_cost"))
+    return Day(day, cost_text(cost), cost_text(credited), cost_text(cost - credited))
 
 
 def _today(as_of_ms: int) -> date:

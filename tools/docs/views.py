@@ -365,6 +365,16 @@ class WindowCounts(View):
     held: dict[Held, Count]
 
 
+class Hour(View):
+    """An hour of the last 24."""
+
+    hour: Rfc3339 = Field(description="Its start.")
+    events: Count = Field(description="Usage events of clock minutes in this hour that were sent so far.")
+    dedicated_replicas: Count = Field(
+        description="Replicas of dedicated deployments that were running at its end; in the current hour, as of now."
+    )
+
+
 class Figures(View):
     """Counts and totals of rows and windows."""
 
@@ -381,6 +391,10 @@ class Figures(View):
     conservation: Conservation
     zombies: Count = Field(description="Replicas and instances still sending signs of life, though ended (R6, I4).")
     still_heard: list[StillHeard] = Field(description="The first 20 of them.")
+    hours: list[Hour] = Field(
+        description="The last 24 hours, the current one last; fewer with a shorter `OBOL_RETENTION_H`, or while "
+        "partitions are at different hours."
+    )
     unexplained: list[Unexplained] = Field(description="At most 20.")
 
 

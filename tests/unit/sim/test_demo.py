@@ -1,6 +1,7 @@
 """The demo's script against Obol's rules without a broker: every story occurs, and every figure adds up."""
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from schemas.times import rfc3339
 from sim import show, stories
 from sim.audit import audit
 from sim.croesus import Charge
@@ -15,6 +17,8 @@ from sim.records import tick
 from sim.script import Script
 from sim.stage import Output, Stage
 from sim.stories import Evidence, Story
+from streams.limits import DAY_MS
+from streams.metrics.hours import Hours
 from tests.unit.sim.obol import Platform, PlatformViews
 
 START = 1_764_417_600_000  # 2025-11-29T12:00:00Z
@@ -200,6 +204,18 @@ def test_the_credited_stretch(played: Played) -> None:
     assert played.stage.croesus.accounts["mesa"].credited == 70
     labels = {tuple((credit.labels or {}).items()) for credit in played.stage.memory.credits}
     assert labels == {(("team", "nlp"),)}
+
+
+def test_the_fleets_hours_are_those_of_the_usage_events(played: Played) -> None:
+    hours = Hours(played.script.end_ms + 2_000, DAY_MS)
+    store = played.obol.accountant.store
+    for org in store.orgs.values():
+        for window in org.windows.values():
+            hours.add(window)
+    sent = Counter(usage.interval_start[:13] for _, usage in played.stage.memory.usage)
+    assert {rfc3339(hour.start_ms)[:13]: hour.events for hour in hours.items() if hour.events} == dict(sent)
+    running = sum(len(one.open_windows) for org in store.orgs.values() for one in org.replicas.values())
+    assert hours.items()[-1].running == running > 0
 
 
 def test_amounts_follow_from_the_usage_events(played: Played) -> None:

@@ -140,6 +140,10 @@ class World:
         given = {"event_id": event_id, "org_id": org, "instance_id": instance, "report": report, **fields}
         self._of_org(clock, "host.reports", org, _REPORT.validate_python(given))
 
+    def apply(self, clock: str, topic: str, org: str, event: Any) -> None:
+        """Apply a record of an org."""
+        self._of_org(clock, topic, org, event)
+
     def _of_org(self, clock: str, topic: str, org: str, event: Any) -> None:
         self._apply(self.shard_of(org), clock, topic, event)
 
