@@ -49,7 +49,7 @@ class CreateDeployment(Wire):
         "dedicated", description="`dedicated` is billed by running windows (B1); `serverless` has none (P8)."
     )
     min_replicas: Annotated[int, Field(ge=0, le=MAX_MIN_REPLICAS), NullIs(1)] = Field(
-        1, description="Replicas that the scaler keeps alive, 0 to 100 (P5)."
+        1, description="Live replicas that the scaler maintains, 0 to 100 (P5)."
     )
     idle_timeout_s: Annotated[int, Field(ge=1, le=MAX_IDLE_TIMEOUT_S)] | None = Field(
         None, description="Seconds without a request after which it is paused, 1 to 31,536,000; absent: never (P6)."

@@ -1,4 +1,4 @@
-"""`croesus.credits`: what is paid back of usage that was billed (B13)."""
+"""`croesus.credits`: what is taken back of usage events (B13)."""
 
 from typing import Literal
 

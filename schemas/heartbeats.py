@@ -5,7 +5,7 @@ from schemas.ids import OrgId, ReplicaId
 
 
 class Heartbeat(Wire):
-    """A replica is alive; its open window may be billed up to 90 s from now (B2, B3)."""
+    """A heartbeat of a running replica: its open window may be billed up to 90 s from now (B2, B3)."""
 
     org_id: OrgId
     replica_id: ReplicaId

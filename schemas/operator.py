@@ -27,7 +27,7 @@ class CreditWindow(Wire):
     window_id: WindowId
     from_: AnyRfc3339 = Field(alias="from", description="Start, inclusive.")
     until: AnyRfc3339 = Field(description="End, exclusive; after `from`.")
-    note: Text512 | None = Field(None, description="Why; stands in each credit. 1 to 512 characters.")
+    note: Text512 | None = Field(None, description="The reason; it is in each credit. 1 to 512 characters.")
 
     @field_validator("until")
     @classmethod

@@ -29,7 +29,7 @@ from streams.redaction import keep_out_of_logs
 from topics.catalogue import Timestamps, with_namespace
 
 Clock = Literal["wall", "log"]
-"""`OBOL_CLOCK`: ticks from the wall clock, or only what `obol.clock` holds."""
+"""`OBOL_CLOCK`: ticks are written by the wall clock, or come only from `obol.clock`."""
 
 EXIT_WRONG_SETTING: Final = 2
 
@@ -55,7 +55,7 @@ class SettingError(Exception):
         self.variable = variable
 
 
-# What a validator raises is the message's problem, so one of a secret must not quote it. The fix stands with the field.
+# A validator's error becomes part of the message, so that of a secret must not quote it. The field has the fix.
 
 
 def _server(text: str) -> str:
@@ -129,7 +129,7 @@ PemFile = Annotated[str, AfterValidator(_file)]
 
 
 def _variable(name: str, fix: str, default: Any = None, **constraints: Any) -> Any:
-    """Declare a setting: its environment variable, the fix that the message for a bad value gives, its default."""
+    """Declare a setting: its environment variable, the fix in the message for an invalid value, and its default."""
     return Field(default, validation_alias=name, description=fix, **constraints)
 
 
@@ -152,7 +152,7 @@ def _either(words: Any) -> str:
 
 
 class _Variables(BaseModel):
-    """Settings of which each stands in one environment variable. An empty one is unset."""
+    """Settings, each read from one environment variable. An empty variable counts as unset."""
 
     model_config = ConfigDict(frozen=True, validate_by_name=True, validate_by_alias=True)
 

@@ -13,7 +13,7 @@ def usage_id(meter: str, owner_id: str, start_ms: int) -> str:
 def encode_usage(window: Window, start_ms: int, end_ms: int) -> bytes:
     """Return the usage event of [`start_ms`, `end_ms`) as JSON: what `topics.codec.encode` writes for its model.
 
-    A tick writes 100,000 of them, so no model is built. No id or profile holds a character that JSON escapes.
+    A tick writes 100,000 of them, so no model is built. No id or profile has a character that JSON escapes.
     """
     meter, start = METERS[window.meter], rfc3339(start_ms)
     owner_id, deployment_id = window.owner_id, window.deployment_id

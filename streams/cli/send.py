@@ -141,7 +141,7 @@ def credit(
     org: Annotated[str, typer.Option("--org", "--org-id", help="The organisation whose window it is.")],
     start: Annotated[str, typer.Option("--from", help="Start: RFC 3339, ms since 1970, or an age such as 2h.")],
     until: Annotated[str, typer.Option(help="End, exclusive: likewise.")],
-    note: Annotated[str | None, typer.Option(help="Why; it stands in each credit.")] = None,
+    note: Annotated[str | None, typer.Option(help="The reason; it is in each credit.")] = None,
     command_id: Annotated[str | None, typer.Option(help="Default: generated.")] = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait before exit code 3.")] = 30.0,
 ) -> None:

@@ -1,4 +1,4 @@
-"""Records out of the bytes of a fetch response: as aiokafka reads them, but within bounds, and whatever was sent.
+"""Decodes the records of a fetch response as aiokafka does, but in bounded memory, and for any content.
 
 aiokafka decompresses a batch at once, however large that makes it, and raises for a record that it can't read; after
 that it reads nothing of the partition. Here a batch is decompressed piece by piece, a record that is too large or
@@ -56,7 +56,7 @@ class FetchedRecords:
 
     `position`: the offset of the next record. `is_done`: nothing is left. `damage`: what is at `position`, where that
     can't be read. `starts_batch`: a batch begins at the first `position`. `contiguous`: the topic is not compacted, so
-    no offset may be missing. `bare`: records don't say their topic and partition, which takes less time.
+    no offset may be missing. `bare`: records without their topic and partition, which takes less time.
     """
 
     def __init__(
@@ -157,10 +157,10 @@ class FetchedRecords:
         return batch.is_transactional and batch.producer_id in self._aborting
 
     def _read_plain(self, content: bytes, batch: Any, due: int) -> Iterator[list[Any]]:
-        """Read a batch that is not compressed. `due`: the offset of its first record, unless that says another one."""
+        """Read a batch that is not compressed. `due`: the expected offset of its first record."""
         try:
             records = list(batch)
-        except Exception:  # noqa: BLE001 - it does not say which record, and whether its value can be read
+        except Exception:  # noqa: BLE001 - the error does not name the record
             yield list(self._read_each(content, batch, due))
             return
         if self._bare and not any(map(_headers_of, records)):

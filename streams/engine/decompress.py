@@ -19,7 +19,7 @@ MAX_RECORD_BYTES: Final = 1024 * 1024
 """A record of more bytes than this is not kept as a whole."""
 
 WIDE_WINDOW_BYTES: Final = 8 * 1024 * 1024
-"""A zstd decoder keeps its frame's window; where that is larger than this, no more than this is decompressed."""
+"""A zstd decoder keeps its frame's window in memory; a batch with a larger window must be smaller than this."""
 
 _WINDOW_LOG: Final = int(zstd.DecompressionParameter.window_log_max)
 _SMALL_WINDOWS: Final = {_WINDOW_LOG: WIDE_WINDOW_BYTES.bit_length() - 1}
@@ -54,14 +54,14 @@ class Part(NamedTuple):
 
 
 class LargeRecord(NamedTuple):
-    """A record of `size_bytes`, over `MAX_RECORD_BYTES`; `start` is what it begins with."""
+    """A record of `size_bytes`, over `MAX_RECORD_BYTES`; `start`: its first bytes."""
 
     start: bytes
     size_bytes: int
 
 
 class Rest(NamedTuple):
-    """The records that are left can't be read, for the reason `error`."""
+    """The remaining records can't be read because of `error`."""
 
     error: str
 
@@ -136,7 +136,7 @@ def _beginning(pieces: Iterator[bytes]) -> tuple[bytearray, Exception | None]:
 
 
 def varint(content: Any, at: int) -> tuple[int, int]:
-    """Read a number; returns it, and where it ends. Raises `CutOffError`, or `ValueError` for what is no number."""
+    """Decode a varint; returns it, and its end. Raises `CutOffError`, or `ValueError` for an invalid one."""
     raw = 0
     for place in range(_MAX_VARINT_BYTES):
         if at + place >= len(content):

@@ -1,6 +1,6 @@
-"""aiokafka's fetcher, with records read by `batches`: a partition that can't be read does not stop the others.
+"""aiokafka's fetcher, with records decoded by `batches`: a partition that can't be read does not stop the others.
 
-Importing this module has every consumer of the process fetch so.
+Importing this module installs it in every consumer of the process.
 """
 
 import asyncio
@@ -30,19 +30,19 @@ RETRY_S: Final = 5.0
 """How long after damage was found its offset is fetched again: another replica may have become the leader."""
 
 SILENT_S: Final = 30.0
-"""For so long the broker may return errors, or no records where the log has some, until that counts as damage."""
+"""How long the broker may return errors, or no records although the log has some, before that counts as damage."""
 
 NEXT_RECORD_WAIT_S: Final = 1.0
 """How often a wait for one record looks whether the consumer was stopped."""
 
 _PREFERRED_REPLICA_VERSION: Final = 11
-"""From this version of its API on, a fetch response has a field more."""
+"""From this version on, a fetch response has one more field."""
 
 log = logging.getLogger(__name__)
 
 
 class _Fetched(FetchedRecords):
-    """Fetched records that are not yet taken. `assignment`: that under which they were fetched."""
+    """Fetched records that are not taken yet. `assignment`: that at the time of the fetch."""
 
     def __init__(
         self, partition: TopicPartition, *args: Any, assignment: Any, backoff_s: float, **options: Any
@@ -53,29 +53,29 @@ class _Fetched(FetchedRecords):
         self._until_s = time.monotonic() + backoff_s
 
     def calculate_backoff(self) -> float:
-        """Return for how many seconds the other partitions of the broker wait until these records are taken."""
+        """Return how many seconds the broker's other partitions wait for these records to be taken."""
         return max(0.0, self._until_s - time.monotonic())
 
     def is_next(self) -> bool:
-        """Whether the partition is to be read from here."""
+        """Return whether these are the next records of the partition."""
         return bool(
             self._assignment.active and self._state.has_valid_position and self._state.position == self.position
         )
 
     @property
     def is_paused(self) -> bool:
-        """Whether the records are not wanted now."""
+        """Whether the partition is paused."""
         return bool(self._state.paused)
 
     def consume(self, max_records: int | None) -> list[Any]:
-        """Take records, and move the consumer's position."""
+        """Take records, and advance the consumer's position."""
         records = self.take(max_records)
         self._state.consumed_to(self.position)
         return records
 
 
 class _Damaged:
-    """Stands where fetched records would, so that the partition is not fetched for some time."""
+    """Replaces fetched records, so that the partition is not fetched for some time."""
 
     def __init__(self) -> None:
         self._until_s = time.monotonic() + RETRY_S
@@ -85,12 +85,12 @@ class _Damaged:
         return 0.0
 
     def is_over(self) -> bool:
-        """Whether it is time to fetch the partition again."""
+        """Return whether the partition should be fetched again."""
         return time.monotonic() >= self._until_s
 
 
 class BoundedFetcher(Fetcher):
-    """Fetches within bounds.
+    """Fetches records in bounded memory.
 
     `is_contiguous` says of a topic that no offset may be missing; `bare_records` as `bare` in `FetchedRecords`.
     `changes`: what was found since the last time that they were taken out: damage, or None for a partition that can be
@@ -107,12 +107,12 @@ class BoundedFetcher(Fetcher):
         super().__init__(*args, **options)
 
     def take_changes(self) -> dict[TopicPartition, Damage | None]:
-        """Take out what was found."""
+        """Return the changes since the last call."""
         changes, self.changes = self.changes, {}
         return changes
 
     def has_unread(self, partitions: Any) -> bool:
-        """Whether records of `partitions` were fetched and are not yet taken."""
+        """Return whether records of `partitions` were fetched and are not taken yet."""
         return any(isinstance(self._records.get(tp), _Fetched) for tp in partitions)
 
     async def fetched_records(
@@ -189,7 +189,7 @@ class BoundedFetcher(Fetcher):
         return records
 
     def _forget(self, tp: TopicPartition) -> None:
-        """Have a partition fetched again."""
+        """Drop a partition's records, so that it is fetched again."""
         del self._records[tp]
         self._notify(self._wait_consume_future)
 
@@ -265,7 +265,7 @@ class BoundedFetcher(Fetcher):
         return True
 
     def _failed(self, tp: TopicPartition, state: Any, error: type[KafkaError]) -> bool:
-        """Note that a partition was not fetched; returns whether there is anything to take."""
+        """Handle the error of a partition that was not fetched; return whether there is anything to take."""
         if error is OffsetOutOfRangeError:
             if self._default_reset_strategy == OffsetResetStrategy.NONE:
                 self._set_error(tp, OffsetOutOfRangeError({tp: state.position}))
@@ -283,7 +283,7 @@ class BoundedFetcher(Fetcher):
         return self._is_silent(tp, state.position, f"the broker returns {error.__name__}")
 
     def _is_silent(self, tp: TopicPartition, offset: int, reason: str) -> bool:
-        """Whether a partition gave no records for so long that it is taken as damaged."""
+        """Return whether a partition has returned no records for so long that it counts as damaged."""
         since_s = self._silent_since_s.setdefault(tp, time.monotonic())
         silent_s = time.monotonic() - since_s
         if silent_s < SILENT_S:

@@ -90,7 +90,7 @@ def encode_position(position: Position) -> bytes:
 def decode_position(value: bytes) -> Position:
     """Decode a position.
 
-    Raises `AccidentError` for a newer format, and `msgspec.MsgspecError` for what is no position.
+    Raises `AccidentError` for a newer format, and `msgspec.MsgspecError` for an invalid position.
     """
     if (found := _FORMAT_DECODER.decode(value).format) > FORMAT:
         msg = (

@@ -369,7 +369,7 @@ class Shard:
             msg = f"{topic} partition {self.partition}, offsets {first} to {last}: {error!r}"
             raise ShardError(msg) from error
         for at in unknown:
-            # The model says whether the ids are well formed.
+            # The model validates the ids.
             items[start + at] = decode(HEARTBEATS, batch.records[start + at].value)
             self._apply_one(topic, batch, start + at)
         if self._check is not None:

@@ -55,7 +55,7 @@ class RowTable(faust.Table):
             schema=BatchSchema(),
             key_type=bytes,
             value_type=bytes,
-            # With 1, Faust would go on reading the changelog after recovery.
+            # With 1, Faust would continue to read the changelog after recovery.
             recovery_buffer_size=2,
         )
         self.engine = engine

@@ -1,6 +1,6 @@
-"""A Faust transport whose consumer hands over all records of one fetch of one partition as one event.
+"""A Faust transport whose consumer delivers all records of one fetch of one partition as one event.
 
-An event's value is a `Fetch`, which has the range of offsets that was read. Its records alone don't tell the range:
+An event's value is a `Fetch`, which has the range of offsets that was read. Its records are not enough for that:
 commit markers and aborted records have offsets, too.
 """
 
@@ -19,10 +19,10 @@ from streams.engine.merge import Damage
 from streams.engine.ports import Fetch
 
 FETCH_WAIT_S: Final = 0.1
-"""How long to wait for records before a fetch of markers alone is handed over."""
+"""How long to wait for records before a fetch that has only markers is delivered."""
 
 BROKER_WAIT_MS: Final = 50
-"""How long the broker may hold a fetch that finds no records; aiokafka asks again only after the response."""
+"""How long the broker may hold a fetch without records; aiokafka sends the next request only after the response."""
 
 
 class _Thread(driver.AIOKafkaConsumerThread):
@@ -87,7 +87,7 @@ class _Thread(driver.AIOKafkaConsumerThread):
 
 def _positions(consumer: AIOKafkaConsumer) -> Mapping[TopicPartition, int]:
     """Return the position of each assigned partition that has one."""
-    subscription = consumer._subscription.subscription  # noqa: SLF001 - `position()` waits, and asks one at a time
+    subscription = consumer._subscription.subscription  # noqa: SLF001 - `position()` waits, and returns one at a time
     assignment = subscription.assignment if subscription is not None else None
     if assignment is None or not assignment.active:
         return {}
@@ -96,7 +96,7 @@ def _positions(consumer: AIOKafkaConsumer) -> Mapping[TopicPartition, int]:
 
 
 class BatchConsumer(driver.Consumer):
-    """A consumer that hands over whole fetches.
+    """A consumer that delivers whole fetches.
 
     `has_released`: the worker is stopping and has committed, so a rebalance need not wait for it.
     """
@@ -109,7 +109,7 @@ class BatchConsumer(driver.Consumer):
         raise NotImplementedError
 
     def on_damage(self, partition: TopicPartition, damage: Damage | None, generation: int) -> None:
-        """Take notice that a partition can't be read on or, with None, that it can be read again."""
+        """Called when a partition can't be read or, with None, can be read again."""
         raise NotImplementedError
 
     def _new_consumer_thread(self) -> driver.AIOKafkaConsumerThread:
@@ -145,14 +145,14 @@ class BatchConsumer(driver.Consumer):
         await self._until_released(super().threadsafe_partitions_assigned(receiver_loop, assigned, generation_id))
 
     async def _until_released(self, call: Coroutine[Any, Any, None]) -> None:
-        # A worker that has stopped answers no calls: without this, the consumer's thread would never end.
-        answer = asyncio.ensure_future(call)
-        while not answer.done():
+        # A worker that has stopped does not respond to calls: without this, the consumer's thread would never end.
+        response = asyncio.ensure_future(call)
+        while not response.done():
             if self.has_released:
-                answer.cancel()
+                response.cancel()
                 return
-            await asyncio.wait([answer], timeout=FETCH_WAIT_S)
-        answer.result()
+            await asyncio.wait([response], timeout=FETCH_WAIT_S)
+        response.result()
 
 
 def _message(tp: TP, fetch: Fetch) -> ConsumerMessage:

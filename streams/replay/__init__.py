@@ -1,1 +1,1 @@
-"""The engine without a broker: records in memory, a clock moved by hand. For tests, stand-ins and replays."""
+"""The engine without a broker: records in memory, a clock that the caller moves. For tests, stand-ins and replays."""

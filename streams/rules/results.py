@@ -44,17 +44,17 @@ def already_used(turn: Turn, kind: str, entity_id: str, asked: str) -> Refusal |
 
 
 def send_again(turn: Turn, command_id: str) -> bool:
-    """Send the earlier result again, word for word, if it is remembered; return whether it is (C1).
+    """Send the same result again if the command is remembered; return whether it is (C1).
 
     Operators' commands are remembered apart from users'; one that named an existing window, as long as its row.
     """
     if turn.origin.topic == OPERATOR_COMMANDS.name:
         by_operator = turn.rows.operator_answers.get(command_id)
         known: CommandMemory | OperatorCommandMemory | None = by_operator
-        lasts = by_operator is not None and by_operator.window_id in turn.rows.windows
+        is_kept = by_operator is not None and by_operator.window_id in turn.rows.windows
     else:
-        known, lasts = turn.rows.answers.get(command_id), False
-    if known is None or (turn.now >= known.at + DEDUPE_MS and not lasts):
+        known, is_kept = turn.rows.answers.get(command_id), False
+    if known is None or (turn.now >= known.at + DEDUPE_MS and not is_kept):
         return False
     turn.decision.counts["duplicate", turn.origin.topic] += 1
     turn.decision.send(RESULTS.name, turn.org_id, turn.now, known.value.encode())

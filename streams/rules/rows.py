@@ -330,5 +330,5 @@ ROW_TYPES: Final[tuple[Any, ...]] = (
 
 
 def row_key(row: Row) -> bytes:
-    """Return the row's changelog key: `<org_id>/<row_id>`; no id holds a slash."""
+    """Return the row's changelog key: `<org_id>/<row_id>`; no id has a slash."""
     return f"{row.org_id}/{row.row_id}".encode()

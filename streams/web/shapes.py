@@ -1,4 +1,4 @@
-"""Rows as the JSON that the contract gives its views. Pure; times are RFC 3339, what is absent is null."""
+"""Converts rows to the JSON of the contract's views. Pure; times are RFC 3339, absent values are null."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -33,7 +33,7 @@ class Summaries:
 
 
 def _head(source: Source, shard: Shard) -> Json:
-    """Return what is known of a partition even while its rows are restored."""
+    """Return the fields of a partition that are available while its rows are restored."""
     return {
         "partition": shard.partition,
         "owner": source.own_url,

@@ -1,4 +1,4 @@
-"""Times in views: always RFC 3339, whatever number of milliseconds a row or a partition has."""
+"""Times in views: always RFC 3339, for any number of milliseconds."""
 
 from schemas.times import MAX_TIME_MS, rfc3339
 

@@ -56,7 +56,7 @@ def last_days(org: OrgRows, as_of_ms: int) -> "Picture":
 
 
 def place(row: DayUsage) -> Place:
-    """Return where a row stands in a list."""
+    """Return the sort key of a row in a list."""
     return day_start(row.day), row.row_id
 
 

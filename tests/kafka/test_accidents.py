@@ -1,4 +1,4 @@
-"""Accidents of a cluster, on a real broker with real workers: what a worker does, and how one gets on afterwards."""
+"""Accidents of a cluster, with real workers: what a worker does, and how an operator recovers."""
 
 from __future__ import annotations
 
@@ -298,7 +298,7 @@ async def test_a_topic_that_refuses_records_stops_its_partition_alone_until_it_t
 
 
 async def worked_on(installation: Installation) -> None:
-    """A worker starts, finds nothing amiss, and has nothing left to do."""
+    """Run a worker that starts without an error and has no lag."""
     with Worker(installation, "--without-web") as worker:
         await asyncio.to_thread(worker.wait_for, "are active")
         await installation.wait_until_caught_up([worker])

@@ -1,4 +1,4 @@
-"""A life of an instance as it goes out, byte for byte; the timelines say the same in short."""
+"""The outputs of an instance, byte for byte; the timelines have them in a short form."""
 
 from tests.world.timeline import to_ms
 from tests.world.world import World
@@ -8,7 +8,7 @@ def out(world: World, topic: str) -> list[str]:
     return [sent.raw.decode() for sent in world.all_sent if sent.topic == topic]
 
 
-def test_a_life_on_the_wire() -> None:
+def test_an_instance_on_the_wire() -> None:
     world = World()
     world.do(
         "11:00 price instance.h100.1x 100",

@@ -1,4 +1,4 @@
-"""Each timeline of this folder; however the worker fares meanwhile, it comes out the same (B11)."""
+"""Runs each timeline of this folder in each mode; the outputs are the same (B11)."""
 
 from pathlib import Path
 

@@ -52,7 +52,7 @@ def check_outputs(sent: Sequence[Sent]) -> None:  # noqa: C901, PLR0915 - one ca
             assert set(value) == ORDER_FIELDS | {"deployment_id", "replica_id"} | job
             suffix = f":{value['attempt']}" if value["attempt"] > 1 else ""
             assert value["order_id"] == f"{value['replica_id']}:{value['order']}{suffix}"
-            assert (key, value["order_id"]) not in orders, "an order went out twice"
+            assert (key, value["order_id"]) not in orders, "an order was sent twice"
             orders.add((key, value["order_id"]))
         elif topic == "host.orders":
             assert set(value) == ORDER_FIELDS | {"instance_id"}
@@ -67,7 +67,7 @@ def check_outputs(sent: Sequence[Sent]) -> None:  # noqa: C901, PLR0915 - one ca
             assert value["quantity"] == 1 or value["type"] == "instance_disk_stopped"
             start, end = parse_rfc3339(value["interval_start"]), parse_rfc3339(value["interval_end"])
             assert value["id"] == f"{_meter(value)}:{value['interval_start']}"
-            assert (key, value["id"]) not in ids, "a usage id went out twice"
+            assert (key, value["id"]) not in ids, "a usage id was sent twice"
             ids.add((key, value["id"]))
             assert 0 < value["duration_ms"] == end - start <= 60_000
             assert start // 60_000 == (end - 1) // 60_000, "a piece crosses a clock minute"

@@ -72,7 +72,7 @@ class FakeWorker:
         await self.engine.activate(generation)
 
     async def read_beats(self, start: int, generation: int) -> None:
-        """Hand over the heartbeats from `start` on, and let time pass until they are committed."""
+        """Feed the heartbeats from `start` on, and advance the clock until they are committed."""
         self.engine.feed(self.message(HEARTBEATS_TP, start, generation))
         await self.clock.advance(1.0)
 

@@ -35,7 +35,7 @@ def stand_in(**attributes: Any) -> Any:
 
 
 class Taking:
-    """Intake for one shard of partition 0, at work in generation 3."""
+    """Intake for one shard of partition 0, active in generation 3."""
 
     def __init__(self) -> None:
         self.consumer, self.kafka, self.work = FakeConsumer(), FakeKafka(), asyncio.Event()
@@ -82,10 +82,10 @@ async def test_a_fetch_is_queued_with_the_number_of_requests_sent_before(taking:
     assert taking.work.is_set()
 
 
-@pytest.mark.parametrize("why", ["a former generation", "between assignments", "another partition", "not at work"])
+@pytest.mark.parametrize("why", ["an earlier generation", "between assignments", "another partition", "suspended"])
 async def test_a_fetch_of_an_earlier_generation_is_discarded(taking: Taking, why: str) -> None:
     match why:
-        case "a former generation":
+        case "an earlier generation":
             taking.feed(0, 3, generation=GENERATION - 1)
         case "between assignments":
             taking.partitions.generation = NO_GENERATION

@@ -1,4 +1,4 @@
-"""`croesus.prices` as a worker reads it: all that is committed at the start, then whatever comes."""
+"""`croesus.prices` as a worker reads it: all committed records at the start, then new ones."""
 
 from __future__ import annotations
 

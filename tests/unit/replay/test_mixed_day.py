@@ -1,4 +1,4 @@
-"""A recorded mixed day: everything that goes out is, byte for byte, what went out before."""
+"""A recorded mixed day: the outputs are, byte for byte, those of earlier versions."""
 
 from __future__ import annotations
 

@@ -87,9 +87,9 @@ class Instances(RuleBasedStateMachine):
     @rule(disk_gb=st.sampled_from([1, 100]), releasable=st.booleans())
     def deploy(self, disk_gb: int, *, releasable: bool) -> None:
         name = f"i{len(self.releasable) + 1}"
-        held = sum(one["state"] != "destroyed" for one in self._instances().values())
+        live = sum(one["state"] != "destroyed" for one in self._instances().values())
         code = self._command(f"deploy {name} disk={disk_gb} releasable={str(releasable).lower()}")
-        assert (code == "INSTANCE_LIMIT") == (held == 25)
+        assert (code == "INSTANCE_LIMIT") == (live == 25)
         if code == "accepted":
             self.releasable[name] = releasable
 
@@ -250,7 +250,7 @@ class Instances(RuleBasedStateMachine):
         while any(window["pending_ms"] or window["credit_pending_ms"] for window in windows):
             self.now += MINUTE
             sent = self.world.do(f"{to_clock(self.now)} tick")
-            assert {each.topic for each in sent} & {"croesus.usage", "croesus.credits"}, "held for no reason"
+            assert {each.topic for each in sent} & {"croesus.usage", "croesus.credits"}, "live for no reason"
             windows = [window for one in self._instances().values() for window in one["windows"]]
         check_outputs(self.world.all_sent)
         billed: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
