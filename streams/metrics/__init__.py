@@ -14,9 +14,9 @@ from prometheus_client.exposition import choose_encoder
 
 from streams.metrics.census import Census, Censuses
 from streams.metrics.collector import PartitionCollector
-from streams.metrics.source import Shard, Source
+from streams.metrics.source import ShardView, Source
 
-__all__ = ["Metrics", "Shard", "Source"]
+__all__ = ["Metrics", "ShardView", "Source"]
 
 _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _DELAY_SECONDS: Final = (0.1, 0.5, 1, 2, 3, 5, 10, 30, 60, 300, 3_600)
@@ -77,7 +77,9 @@ class Metrics:
                 registry=self.registry,
             )
 
-    def committed(self, shard: Shard, *, seconds: float, rows: int, messages: int, tick_ms: int | None = None) -> None:
+    def committed(
+        self, shard: ShardView, *, seconds: float, rows: int, messages: int, tick_ms: int | None = None
+    ) -> None:
         """Record a committed transaction. `tick_ms`: the timestamp of the latest tick in it.
 
         The number of records is the difference to the shard's counters at the commit before, so it is not known for

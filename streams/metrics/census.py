@@ -21,7 +21,7 @@ from streams.lifecycle.deployment import DeploymentStatus
 from streams.lifecycle.instance import InstanceState
 from streams.lifecycle.replica import ReplicaStatus
 from streams.metrics.hours import Hours
-from streams.metrics.source import Shard, Source
+from streams.metrics.source import ShardView, Source
 from streams.rules.charging import held
 from streams.rules.store import OrgRows
 
@@ -91,10 +91,10 @@ class Census:
         if unexplained_ms and (window.org_id in self.alarms or len(self.alarms) < MOST_ALARMS):
             self.alarms[window.org_id] = self.alarms.get(window.org_id, 0) + unexplained_ms
 
-    def add_entities(self, book: OrgRows) -> None:
+    def add_entities(self, rows: OrgRows) -> None:
         """Count an org and its entities, without the windows."""
         self.orgs += 1
-        for owner in book.zombies.values():
+        for owner in rows.zombies.values():
             self.zombies[owner.OWNER] += 1
             if owner.late_signs is not None and len(self.zombie_rows) < MOST_ALARMS:
                 self.zombie_rows.append(
@@ -106,14 +106,14 @@ class Census:
                         "last": rfc3339(owner.late_signs.last_at),
                     }
                 )
-        self.suspended_orgs += book.org.suspended
-        self.deployments.update(row.status.value for row in book.deployments.values())
-        self.replicas.update(row.status.value for row in book.replicas.values())
-        self.instances.update(row.state.value for row in book.instances.values())
-        self.rows += 1 + len(book.deployments) + len(book.replicas) + len(book.instances) + len(book.windows)
+        self.suspended_orgs += rows.org.suspended
+        self.deployments.update(row.status.value for row in rows.deployments.values())
+        self.replicas.update(row.status.value for row in rows.replicas.values())
+        self.instances.update(row.state.value for row in rows.instances.values())
+        self.rows += 1 + len(rows.deployments) + len(rows.replicas) + len(rows.instances) + len(rows.windows)
 
 
-def counting(shard: Shard, source: Source) -> Iterator[Census]:
+def counting(shard: ShardView, source: Source) -> Iterator[Census]:
     """Count all rows of `shard`, yielding every `FEW_ROWS` rows. The last census yielded is complete.
 
     An org's entities are counted at one instant. Its windows are those it has at that instant, but the condition of
@@ -122,10 +122,10 @@ def counting(shard: Shard, source: Source) -> Iterator[Census]:
     hours = None if shard.as_of is None else Hours(shard.as_of, shard.store.retention_ms)
     census = Census(shard.as_of, hours=hours)
     left = FEW_ROWS
-    for book in list(shard.store.orgs.values()):
-        census.add_entities(book)
+    for rows in list(shard.store.orgs.values()):
+        census.add_entities(rows)
         left -= 1
-        for window in list(book.windows.values()):
+        for window in list(rows.windows.values()):
             census.add(window, source)
             left -= 1
             if left <= 0:
@@ -170,9 +170,9 @@ class Censuses:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._entries: WeakKeyDictionary[Shard, _Entry] = WeakKeyDictionary()
+        self._entries: WeakKeyDictionary[ShardView, _Entry] = WeakKeyDictionary()
 
-    async def of(self, shard: Shard) -> Census:
+    async def of(self, shard: ShardView) -> Census:
         """Return the census of a ready shard: a new one if it is small or was never counted, else the last."""
         entry = self._entry_of(shard)
         if entry.must_count:
@@ -201,10 +201,10 @@ class Censuses:
                     entry.census, entry.due_s = None, time.monotonic() + FAULT_PAUSE_S
             await asyncio.sleep(PAUSE_S)
 
-    def _entry_of(self, shard: Shard) -> _Entry:
+    def _entry_of(self, shard: ShardView) -> _Entry:
         return self._entries.setdefault(shard, _Entry())
 
-    async def _count(self, shard: Shard, entry: _Entry) -> None:
+    async def _count(self, shard: ShardView, entry: _Entry) -> None:
         census, cost_s, counts = Census(None), 0.0, counting(shard, self._source)
         while True:
             started_s = time.perf_counter()

@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 from streams.metrics import families
 from streams.metrics.census import Census
 from streams.metrics.families import Family
-from streams.metrics.source import Shard, Source
+from streams.metrics.source import ShardView, Source
 
 Counters = dict[str, CounterMetricFamily]
 Gauges = dict[str, GaugeMetricFamily]
@@ -67,7 +67,7 @@ def _add(gauges: Gauges, family: Family, labels: Sequence[str], value: float) ->
     gauges[family.name].add_metric(labels, value / family.per)
 
 
-def _add_counts(counters: Counters, shard: Shard) -> None:
+def _add_counts(counters: Counters, shard: ShardView) -> None:
     for (kind, detail), value in shard.counters.items():
         family = families.COUNTERS.get(kind)
         if family is not None:
@@ -75,7 +75,7 @@ def _add_counts(counters: Counters, shard: Shard) -> None:
             counters[kind].add_metric(labels, value / family.per)
 
 
-def _add_state(gauges: Gauges, shard: Shard) -> None:
+def _add_state(gauges: Gauges, shard: ShardView) -> None:
     labels = (str(shard.partition),)
     values = (
         (families.LAG_RECORDS, shard.lag_records),

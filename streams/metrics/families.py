@@ -48,7 +48,7 @@ COUNTERS: Final[dict[str, Family]] = {
     "old_epoch": Family("obol_old_epoch_updates", "Balance updates ignored for an epoch that is over (C3).", ("type",)),
     "inference_requests": Family("obol_inference_requests", "Inference requests to deployments."),
 }
-"""Counters by the first part of their key in `Shard.counters`; the second part is the label's value."""
+"""Counters by the first part of their key in `ShardView.counters`; the second part is the label's value."""
 
 LAG_RECORDS: Final = Family("obol_lag_records", "Records of the partition's inputs that are not applied yet.")
 LAG_SECONDS: Final = Family(

@@ -8,7 +8,7 @@ from streams.rules.context import Switches
 from streams.rules.store import RowStore
 
 
-class Shard(Protocol):
+class ShardView(Protocol):
     """One assigned partition. Times are ms since 1970; topic names are without the namespace."""
 
     @property
@@ -71,5 +71,5 @@ class Source(Protocol):
     def disagreements(self) -> Sequence[str]:
         """What other workers are set to that this one is not, one line each."""
 
-    def shards(self) -> Sequence[Shard]:
+    def shards(self) -> Sequence[ShardView]:
         """Return the assigned partitions, including those that are restoring."""

@@ -25,7 +25,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from schemas.base import Json
 from streams.engine.tasks import cancel_and_wait
-from streams.metrics.source import Shard
+from streams.metrics.source import ShardView
 from streams.readmodel.items import FoundItem, OrgItem, ReadyPartition, Time, found_item, org_item, problem_of
 from streams.rules.rows import Deployment, Instance, Org, Replica
 from streams.rules.store import OrgRows
@@ -120,7 +120,7 @@ class Lookup(NamedTuple):
 class _Copy:
     """One partition's copy: the shard that it is made from, whether it is complete, and what has changed since."""
 
-    shard: Shard
+    shard: ShardView
     complete: bool = False
     changed: set[tuple[str, bytes]] = field(default_factory=set)
     states: dict[str, str] = field(default_factory=dict)
@@ -138,7 +138,7 @@ class ReadModel:
         url: str,
         namespace: str | None,
         partitions: int,
-        shards: Callable[[], Sequence[Shard]],
+        shards: Callable[[], Sequence[ShardView]],
         summaries: Callable[[], Awaitable[list[Json]]],
     ) -> None:
         self.url = url
@@ -166,7 +166,7 @@ class ReadModel:
 
     # Writing
 
-    def committed(self, shard: Shard, rows: Mapping[str, Iterable[tuple[bytes, bytes | None]]]) -> None:
+    def committed(self, shard: ShardView, rows: Mapping[str, Iterable[tuple[bytes, bytes | None]]]) -> None:
         """LogLine which rows were committed. Costs the commit path no I/O and bounded memory."""
         copy = self._copies.get(shard.partition)
         if copy is None or copy.shard is not shard:

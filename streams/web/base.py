@@ -14,7 +14,7 @@ from schemas.base import Json
 from streams.web.forward import Forwarder
 from streams.web.guard import Guard, secure
 from streams.web.responses import PROBLEM_TYPE, Problem, as_json, not_found, prefers_html
-from streams.web.source import Shard, Source
+from streams.web.source import ShardWithPosition, Source
 from streams.web.times import time_or_null, time_text
 from topics.partitioner import partition_of
 
@@ -135,7 +135,7 @@ class BaseSite:
             text=self._render(template, context | {"it": value}), content_type="text/html", status=status
         )
 
-    def own(self, partition: int) -> Shard | None:
+    def own(self, partition: int) -> ShardWithPosition | None:
         """Return this worker's shard of that partition; None where it is not assigned to this worker."""
         return next((shard for shard in self.source.shards() if shard.partition == partition), None)
 

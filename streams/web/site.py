@@ -29,7 +29,7 @@ from streams.web.queries import flag, label, listing, one_of, requested_page
 from streams.web.responses import Problem, bad_request, not_found, unavailable
 from streams.web.search import ReadModel
 from streams.web.shapes import Valuation
-from streams.web.source import Shard, Source
+from streams.web.source import ShardWithPosition, Source
 from streams.web.summary import Summaries, fleet, smallest, unknown
 from streams.web.tables import Tables
 from streams.web.times import time_or_null, time_text
@@ -142,7 +142,7 @@ class Site(BaseSite):
         made = make(Valuation(self.source.prices, self.source.switches, partition, shard.as_of or 0), org)
         return made if isinstance(made, ViewResponse) else await made
 
-    async def _of_partition(self, request: web.Request, partition: int, what: str) -> Shard | web.Response:
+    async def _of_partition(self, request: web.Request, partition: int, what: str) -> ShardWithPosition | web.Response:
         """Return the partition where it is ours and restored; else its owner's response."""
         shard = self.own(partition)
         if shard is None:
@@ -543,7 +543,7 @@ def _orgs_page(items: list[Json], limit: int, rest: Json, *, more: bool = False)
     return {"items": items, "next": write_cursor("/orgs", last), **rest}
 
 
-def _restoring(shard: Shard) -> Problem:
+def _restoring(shard: ShardWithPosition) -> Problem:
     return unavailable(
         f"partition {shard.partition} is restoring its rows: {shard.restored_rows} of "
         f"{'an unknown number' if shard.restore_total is None else shard.restore_total} changelog records are read",
@@ -551,11 +551,11 @@ def _restoring(shard: Shard) -> Problem:
     )
 
 
-def _blocked(shards: Iterable[Shard]) -> list[str]:
+def _blocked(shards: Iterable[ShardWithPosition]) -> list[str]:
     return [f"partition {shard.partition}: {shard.blocked}" for shard in shards if shard.blocked is not None]
 
 
-def _progress(shard: Shard) -> Json:
+def _progress(shard: ShardWithPosition) -> Json:
     return {
         "partition": shard.partition,
         "state": "ready" if shard.ready else "restoring",

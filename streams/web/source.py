@@ -1,21 +1,21 @@
-"""What the views read: this worker's shards, and the addresses of the other partition owners. The engine has it."""
+"""The interface of a worker that the views read: its shards, and the addresses of the other partition owners."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
 from streams.engine.position import Position
-from streams.metrics.source import Shard as CountedShard
+from streams.metrics.source import ShardView
 from streams.metrics.source import Source as CountedSource
 
-__all__ = ["Shard", "Source"]
+__all__ = ["ShardWithPosition", "Source"]
 
 
-class Shard(CountedShard, Protocol):
+class ShardWithPosition(ShardView, Protocol):
     """One assigned partition, with its row of the table `positions`."""
 
     @property
     def position(self) -> Position:
-        """Its offsets, times and counts."""
+        """The offsets, times and counts."""
 
 
 class Source(CountedSource, Protocol):
@@ -37,8 +37,8 @@ class Source(CountedSource, Protocol):
     def prices_as_of(self) -> int | None:
         """The greatest time read from `croesus.prices`."""
 
-    def shards(self) -> Sequence[Shard]:
-        """List the assigned partitions, those that are still restoring too, in order of their numbers."""
+    def shards(self) -> Sequence[ShardWithPosition]:
+        """Return the assigned partitions in order of their numbers, including those that are restoring."""
 
     @property
     def is_assigned(self) -> bool:

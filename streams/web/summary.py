@@ -9,7 +9,7 @@ from streams.billing.windows import Held
 from streams.lifecycle.replica import ReplicaStatus
 from streams.metrics.census import CONDITION_OF, MOST_ALARMS, Census, Censuses
 from streams.web.shapes import conservation
-from streams.web.source import Shard, Source
+from streams.web.source import ShardWithPosition, Source
 from streams.web.times import time_or_null, time_text
 
 _FIGURES = ("running_ms", "billed_ms", "pending_ms", "forgiven_ms", "overbilled_ms", "unexplained_ms")
@@ -27,12 +27,12 @@ class Summaries:
         """Return a summary of each assigned partition, sorted by number."""
         return [await self._of(shard) for shard in self._source.shards()]
 
-    async def _of(self, shard: Shard) -> Json:
+    async def _of(self, shard: ShardWithPosition) -> Json:
         head = _head(self._source, shard)
         return head | census_json(await self._censuses.of(shard)) | _counted(shard) if shard.ready else head
 
 
-def _head(source: Source, shard: Shard) -> Json:
+def _head(source: Source, shard: ShardWithPosition) -> Json:
     """Return the fields of a partition that are available while its rows are restored."""
     return {
         "partition": shard.partition,
@@ -74,7 +74,7 @@ def census_json(census: Census) -> Json:
     }
 
 
-def _counted(shard: Shard) -> Json:
+def _counted(shard: ShardWithPosition) -> Json:
     """Return the engine's own counts: dead letters and ignored records by reason."""
     dead = {detail: count for (kind, detail), count in shard.counters.items() if kind == "dead"}
     ignored = {detail: count for (kind, detail), count in shard.counters.items() if kind == "ignored"}

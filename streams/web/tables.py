@@ -26,7 +26,7 @@ from streams.web.paging import write_cursor
 from streams.web.queries import requested_page
 from streams.web.responses import not_found
 from streams.web.shapes import Valuation
-from streams.web.source import Shard, Source
+from streams.web.source import ShardWithPosition, Source
 from streams.web.summary import smallest
 from streams.web.times import time_or_null
 
@@ -70,7 +70,7 @@ class Tables:
         of_org: Callable[
             [web.Request, Callable[[Valuation, OrgRows], ViewResponse]], Awaitable[ViewResponse | web.Response]
         ],
-        of_partition: Callable[[web.Request, int, str], Awaitable[Shard | web.Response]],
+        of_partition: Callable[[web.Request, int, str], Awaitable[ShardWithPosition | web.Response]],
         ask_others: Callable[[str, TypeAdapter[Any]], Awaitable[list[Any]]],
         check_all_ready: Callable[[list[Json]], None],
     ) -> None:
@@ -153,7 +153,7 @@ class Tables:
         return ViewResponse("row.html", {"table": positions.TABLE, **value, "as_of": time_or_null(shard.as_of)})
 
 
-async def rows_after(shards: Sequence[Shard], table: str, after: Place, count: int) -> list[Json]:
+async def rows_after(shards: Sequence[ShardWithPosition], table: str, after: Place, count: int) -> list[Json]:
     """Return the first `count` rows after `after` in these partitions, in order."""
     if table == positions.TABLE:
         return [
@@ -161,7 +161,7 @@ async def rows_after(shards: Sequence[Shard], table: str, after: Place, count: i
             for shard in sorted(shards, key=lambda shard: shard.partition)
             if _place(table, key := str(shard.partition)) > after
         ][:count]
-    orgs: list[tuple[str, Shard]] = []
+    orgs: list[tuple[str, ShardWithPosition]] = []
     for shard in shards:
         orgs += [(org_id, shard) for org_id in await _orgs_from(shard, table, after[0], count + 1)]
     items: list[Json] = []
@@ -177,7 +177,7 @@ async def rows_after(shards: Sequence[Shard], table: str, after: Place, count: i
     return items
 
 
-async def _orgs_from(shard: Shard, table: str, first: str, count: int) -> list[str]:
+async def _orgs_from(shard: ShardWithPosition, table: str, first: str, count: int) -> list[str]:
     """Return the `count` smallest ids, from `first` on, of a partition's orgs that have a row in `table`."""
     orgs = shard.store.orgs
 

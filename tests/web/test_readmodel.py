@@ -17,7 +17,7 @@ from streams.metrics.census import Censuses
 from streams.readmodel import ReadModel, store
 from streams.web.pages import Pages
 from streams.web.summary import Summaries
-from tests.unit.web.support import Serving, Worker, World, serving
+from tests.unit.web.support import FakeCluster, FakeWorker, Serving, serving
 from tests.unit.web.test_forward import mutations
 from topics.partitioner import partition_of
 
@@ -83,7 +83,7 @@ class Setting:
     """A world, its one worker, and the read model between them and Redis."""
 
     def __init__(
-        self, world: World, valve: Valve, serving: Serving, model: ReadModel, behind: Any, prefix: str
+        self, world: FakeCluster, valve: Valve, serving: Serving, model: ReadModel, behind: Any, prefix: str
     ) -> None:
         self.world = world
         self.valve = valve
@@ -117,7 +117,7 @@ class Setting:
 
 @asynccontextmanager
 async def setting(redis_url: str) -> AsyncIterator[Setting]:
-    world = World(partitions=3)
+    world = FakeCluster(partitions=3)
     world.price("11:00", "dedicated.h100.1x", "360")
     for number in range(6):
         world.deploy("12:00", f"org{number}", "chat")
@@ -130,7 +130,7 @@ async def setting(redis_url: str) -> AsyncIterator[Setting]:
     behind = redis.from_url(redis_url, decode_responses=True)
     model: ReadModel | None = None
     try:
-        worker = Worker(world, "")
+        worker = FakeWorker(world, "")
         summaries = Summaries(worker, Censuses(worker))
         model = ReadModel(url, namespace, world.partitions, worker.shards, summaries.own)
         async with serving(world, read_model=model, summaries=summaries, render=Pages()) as (served,):
@@ -255,10 +255,10 @@ async def test_another_owner_takes_the_copy_over(redis_url: str) -> None:
     """What the former owner still writes is refused, and what it had left is not found any more."""
     async with setting(redis_url) as here:
         await until(lambda: copied(here, "/"), "the copy")
-        other = World(partitions=3)
+        other = FakeCluster(partitions=3)
         other.price("11:00", "dedicated.h100.1x", "360")
         other.deploy("13:00", "newer", "fresh")
-        worker = Worker(other, "other")
+        worker = FakeWorker(other, "other")
         other.owners = dict.fromkeys(range(3), "other")
         here.world.owners = dict.fromkeys(range(3), "other")
         model = ReadModel(

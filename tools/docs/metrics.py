@@ -12,7 +12,7 @@ from streams.rules.context import Switches
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from streams.metrics import Shard
+    from streams.metrics import ShardView
 
 _HEAD = """\
 # Metrics
@@ -56,7 +56,7 @@ class _Nothing:
     prices_refused = 0
     disagreements = ()
 
-    def shards(self) -> Sequence[Shard]:
+    def shards(self) -> Sequence[ShardView]:
         return ()
 
 

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from tests.unit.cli.obol import CommandOutput, obol
-from tests.unit.web.support import World, serving
+from tests.unit.web.support import FakeCluster, serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -31,8 +31,8 @@ def run_obol(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     return call
 
 
-def world_with_a_charge() -> World:
-    world = World(partitions=2)
+def world_with_a_charge() -> FakeCluster:
+    world = FakeCluster(partitions=2)
     world.price("11:00", "dedicated.h100.1x", "360")
     world.balance("11:30", "acme", "1000")
     world.deploy("12:00", "acme", "chat")
@@ -177,7 +177,7 @@ async def test_a_redirect_does_not_get_the_token(run_obol: RunObol, monkeypatch:
 
 
 async def test_control_characters_are_escaped(run_obol: RunObol) -> None:
-    world = World(partitions=1)
+    world = FakeCluster(partitions=1)
     world.price("11:00", "instance.a100.2x", "1")
     world.price("11:00", "disk", "1")
     world.balance("11:00", "acme", "100000")

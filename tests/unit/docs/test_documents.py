@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from streams.metrics import Metrics
 from streams.metrics.census import Censuses
 from tests.unit.metrics.test_metrics import Source
-from tests.unit.web.support import World
+from tests.unit.web.support import FakeCluster
 from tools.console import ROOT
 from tools.docs.documents import documents, stale, write
 
@@ -42,7 +42,7 @@ def test_stale_documents_are_found_and_written(tmp_path: Path) -> None:
 
 def known_series() -> set[str]:
     """Return every name that a query may use."""
-    source = Source(World(partitions=1))
+    source = Source(FakeCluster(partitions=1))
     registry = Metrics(source, Censuses(source), redis_age_s=lambda: None).registry
     suffixes = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "info": ("_info",), "gauge": ("",)}
     return {family.name + suffix for family in registry.collect() for suffix in suffixes[family.type]}

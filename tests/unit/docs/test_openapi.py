@@ -11,7 +11,7 @@ import pytest
 
 from streams.engine.rows import DESCRIPTIONS
 from tests.unit.docs.npm import official_schema
-from tests.unit.web.support import World, serving
+from tests.unit.web.support import FakeCluster, serving
 from tools.console import ROOT
 from tools.docs.openapi import RESPONSE_MODELS
 
@@ -100,9 +100,9 @@ def test_enums_and_limits_are_the_contracts() -> None:
     assert (limit["default"], limit["maximum"]) == (100, 1_000)
 
 
-def busy_world() -> World:
+def busy_world() -> FakeCluster:
     """Return a world with rows of every kind."""
-    world = World(partitions=2)
+    world = FakeCluster(partitions=2)
     world.price("11:00", "dedicated.h100.1x", "360")
     world.price("11:00", "instance.a100.2x", "720")
     world.price("11:00", "disk", "0.5")

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 from streams.metrics import census
 from streams.metrics.census import Census, Censuses, counting
 from tests.support.rows import damage
-from tests.unit.web.support import FakeShard, Worker, World
+from tests.unit.web.support import FakeCluster, FakeShard, FakeWorker
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
     import pytest
 
-    from streams.metrics.source import Shard, Source
+    from streams.metrics.source import ShardView, Source
 
 DEADLINE_S = 10.0
 
 
-def crashed_fleet(orgs: int = 20) -> World:
+def crashed_fleet(orgs: int = 20) -> FakeCluster:
     """Return orgs with two replicas of one deployment each: one failed after three minutes, one is pulling."""
-    world = World(partitions=1)
+    world = FakeCluster(partitions=1)
     world.price("11:00", "dedicated.h100.1x", "360")
     for number in range(orgs):
         world.deploy("12:00", f"org{number}", "chat", min_replicas=2)
@@ -34,16 +34,16 @@ def crashed_fleet(orgs: int = 20) -> World:
     return world
 
 
-def worker_of(world: World) -> Worker:
+def worker_of(world: FakeCluster) -> FakeWorker:
     world.owners = dict.fromkeys(range(world.partitions), "")
-    return Worker(world, "")
+    return FakeWorker(world, "")
 
 
 def record_counts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list to which the partition of every later count is appended."""
     counted: list[int] = []
 
-    def recording(shard: Shard, source: Source) -> Iterator[Census]:
+    def recording(shard: ShardView, source: Source) -> Iterator[Census]:
         counted.append(shard.partition)
         return counting(shard, source)
 
@@ -91,7 +91,7 @@ def test_the_census_does_not_depend_on_where_the_count_yields(monkeypatch: pytes
 
 def test_alarms_are_of_the_first_orgs_with_unexplained_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(census, "MOST_ALARMS", 2)
-    world = World(partitions=1)
+    world = FakeCluster(partitions=1)
     world.price("11:00", "dedicated.h100.1x", "360")
     for org in ("acme", "beta", "core"):
         world.deploy("12:00", org, "chat", min_replicas=2)
@@ -105,7 +105,7 @@ def test_alarms_are_of_the_first_orgs_with_unexplained_time(monkeypatch: pytest.
 
 def test_the_count_yields_between_orgs_without_entities(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(census, "FEW_ROWS", 3)
-    world = World(partitions=1)
+    world = FakeCluster(partitions=1)
     for number in range(10):
         world.balance("12:00", f"org{number}", "100")
     slices = list(counting(world.all[0], worker_of(world)))
@@ -115,7 +115,7 @@ def test_the_count_yields_between_orgs_without_entities(monkeypatch: pytest.Monk
 
 def test_a_window_that_closes_during_the_count_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(census, "FEW_ROWS", 2)
-    world = World(partitions=1)
+    world = FakeCluster(partitions=1)
     world.price("11:00", "dedicated.h100.1x", "360")
     world.deploy("12:00", "acme", "chat", min_replicas=6)
     for number in range(1, 7):
@@ -131,7 +131,7 @@ def test_a_window_that_closes_during_the_count_is_counted_once(monkeypatch: pyte
 
 
 async def test_a_small_partition_is_counted_at_each_request() -> None:
-    world = World(partitions=1)
+    world = FakeCluster(partitions=1)
     censuses = Censuses(worker_of(world))
     assert (await censuses.of(world.all[0])).orgs == 0
     world.deploy("12:00", "acme", "chat")
@@ -180,7 +180,7 @@ async def test_a_restored_partition_is_counted_without_a_request(monkeypatch: py
 
 async def test_a_small_partition_is_not_counted_again_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(census, "PAUSE_S", 0.0)
-    world = World(partitions=1)
+    world = FakeCluster(partitions=1)
     counted = record_counts(monkeypatch)
     censuses = Censuses(worker_of(world))
     async with background_counting(censuses):
@@ -203,7 +203,7 @@ async def test_concurrent_requests_share_one_count(monkeypatch: pytest.MonkeyPat
 
 
 async def test_a_revoked_shard_is_released() -> None:
-    world = World(partitions=1)
+    world = FakeCluster(partitions=1)
     censuses = Censuses(worker_of(world))
     await censuses.of(world.all[0])
     left = weakref.ref(world.all.pop())
@@ -225,7 +225,7 @@ async def test_a_failed_count_is_logged_and_counted_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(census, "PAUSE_S", 0.0)
-    world = World(partitions=1)
+    world = FakeCluster(partitions=1)
     censuses = Censuses(worker_of(world))
 
     def broken(*_: object) -> None:

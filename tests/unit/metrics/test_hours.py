@@ -11,7 +11,7 @@ from streams.billing.minutes import cut
 from streams.billing.windows import Origin, Window
 from streams.limits import HOUR_MS, MINUTE_MS
 from streams.metrics.hours import HOURS, Hour, Hours
-from tests.unit.web.support import World, at, serving, utc
+from tests.unit.web.support import FakeCluster, at, serving, utc
 
 NOON = at("12:00")
 WEEK_MS = 168 * HOUR_MS
@@ -126,8 +126,8 @@ def test_it_is_a_count_of_each_minute(given_: list[tuple[int, int, int | None]],
         )
 
 
-def two_partitions() -> World:
-    world = World(partitions=2)
+def two_partitions() -> FakeCluster:
+    world = FakeCluster(partitions=2)
     world.price("09:00", "dedicated.h100.1x", "360")
     # acme and calm are in different partitions.
     assert world.shard_of("acme") is not world.shard_of("calm")
@@ -140,7 +140,7 @@ def two_partitions() -> World:
     return world
 
 
-async def fleet(world: World, path: str = "/") -> dict[str, Any]:
+async def fleet(world: FakeCluster, path: str = "/") -> dict[str, Any]:
     async with serving(world, 2) as workers:
         got: dict[str, Any] = (await workers[0].get(path)).json
         return got
@@ -164,7 +164,7 @@ async def test_partitions_at_different_hours_show_the_hours_that_both_have() -> 
 
 
 async def test_a_partition_without_records_counts_as_zero() -> None:
-    world = World(partitions=2)
+    world = FakeCluster(partitions=2)
     world.price("09:00", "dedicated.h100.1x", "360")
     world.deploy("10:57", "acme", "chat")
     world.healthy("10:58", "acme", "chat-r1")
@@ -174,4 +174,4 @@ async def test_a_partition_without_records_counts_as_zero() -> None:
 
 
 async def test_a_fleet_without_records_has_no_hours() -> None:
-    assert (await fleet(World(partitions=2)))["hours"] == []
+    assert (await fleet(FakeCluster(partitions=2)))["hours"] == []

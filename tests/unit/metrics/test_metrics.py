@@ -14,7 +14,7 @@ from streams.metrics import Metrics, families
 from streams.metrics.census import CONDITIONS, Censuses
 from streams.rules.context import Switches
 from tests.support.rows import damage
-from tests.unit.web.support import FakeShard, World
+from tests.unit.web.support import FakeCluster, FakeShard
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ class Source:
     prices_refused = 0
     disagreements: Sequence[str] = ()
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: FakeCluster) -> None:
         self.world = world
 
     @property
@@ -58,12 +58,12 @@ def samples(text: str) -> dict[tuple[str, ...], float]:
     }
 
 
-def metrics_of(world: World, **options: Any) -> Metrics:
+def metrics_of(world: FakeCluster, **options: Any) -> Metrics:
     source = Source(world)
     return Metrics(source, Censuses(source), **options)
 
 
-async def scraped(world: World, metrics: Metrics | None = None) -> dict[tuple[str, ...], float]:
+async def scraped(world: FakeCluster, metrics: Metrics | None = None) -> dict[tuple[str, ...], float]:
     """Return the samples of a worker that owns all partitions of `world`."""
     body, content_type = await (metrics or metrics_of(world)).scrape()
     assert content_type.startswith("text/plain")
@@ -76,7 +76,7 @@ def summed(found: dict[tuple[str, ...], float], name: str, *labels: str) -> floa
 
 
 async def test_totals_are_the_shards_counters_by_partition() -> None:
-    world = World(partitions=2)
+    world = FakeCluster(partitions=2)
     world.all[1].counters.update(
         {
             ("read", "execlet.heartbeats"): 12,
@@ -119,7 +119,7 @@ def test_every_counter_has_a_metric() -> None:
 
 
 async def test_lag_and_restoring() -> None:
-    world = World(partitions=3)
+    world = FakeCluster(partitions=3)
     world.all[0].lag_records, world.all[0].lag_ms = 40, 2_500
     world.all[1].lag_records = world.all[1].lag_ms = None
     world.all[2].ready = False
@@ -136,14 +136,14 @@ async def test_lag_and_restoring() -> None:
 
 
 async def test_a_partition_that_can_t_read_its_inputs() -> None:
-    world = World(partitions=2)
+    world = FakeCluster(partitions=2)
     world.all[1].blocked = "execlet.heartbeats partition 1 can't be read at offset 7: the checksum is wrong"
     found = await scraped(world)
     assert [found["obol_partition_blocked", str(partition)] for partition in range(2)] == [0, 1]
 
 
 async def test_each_unfinished_window_has_one_condition() -> None:
-    world = World(partitions=2)
+    world = FakeCluster(partitions=2)
     world.price("11:00", "dedicated.h100.1x", "360")
     world.deploy("12:00", "acme", "chat", min_replicas=3)
     for number in (1, 2, 3):
@@ -176,7 +176,7 @@ async def test_each_unfinished_window_has_one_condition() -> None:
     ],
 )
 async def test_the_conditions_of_held_windows(switches: Switches, priced: bool, condition: str) -> None:  # noqa: FBT001
-    world = World(partitions=1, switches=switches)
+    world = FakeCluster(partitions=1, switches=switches)
     world.price("11:00", "dedicated.h100.1x", "360")
     world.deploy("12:00", "acme", "chat")
     world.healthy("12:00", "acme", "chat-r1")
@@ -189,7 +189,7 @@ async def test_the_conditions_of_held_windows(switches: Switches, priced: bool, 
 
 
 async def test_a_closed_window_with_time_left_to_bill() -> None:
-    world = World(partitions=1)
+    world = FakeCluster(partitions=1)
     world.price("11:00", "dedicated.h100.1x", "360")
     world.deploy("12:00", "acme", "chat")
     world.healthy("12:00", "acme", "chat-r1")
@@ -208,7 +208,7 @@ async def test_a_closed_window_with_time_left_to_bill() -> None:
 
 
 async def test_unexplained_time_of_two_windows_does_not_cancel_out() -> None:
-    world = World(partitions=1)
+    world = FakeCluster(partitions=1)
     world.price("11:00", "dedicated.h100.1x", "360")
     world.deploy("12:00", "acme", "chat", min_replicas=2)
     for number in (1, 2):
@@ -223,7 +223,7 @@ async def test_unexplained_time_of_two_windows_does_not_cancel_out() -> None:
 
 
 async def test_a_revoked_partition_has_no_metrics() -> None:
-    world = World(partitions=2)
+    world = FakeCluster(partitions=2)
     world.deploy("12:00", "acme", "chat")
     metrics = metrics_of(world)
     assert ("obol_orgs", "0") in await scraped(world, metrics)
@@ -233,7 +233,7 @@ async def test_a_revoked_partition_has_no_metrics() -> None:
 
 
 async def test_commits_and_ticks() -> None:
-    world = World(partitions=1)
+    world = FakeCluster(partitions=1)
     shard = world.all[0]
     metrics = metrics_of(world, now_s=lambda: 1_002.5)
     shard.counters["read", "execlet.heartbeats"] = 100
@@ -258,7 +258,7 @@ async def test_commits_and_ticks() -> None:
 
 
 async def test_redis_age() -> None:
-    world = World(partitions=1)
+    world = FakeCluster(partitions=1)
     assert ("obol_redis_age_seconds",) not in await scraped(world)
     ages: list[float | None] = [1.5, None]
     metrics = metrics_of(world, redis_age_s=lambda: ages.pop(0))
@@ -268,13 +268,13 @@ async def test_redis_age() -> None:
 
 
 async def test_openmetrics_if_accept_prefers_it() -> None:
-    body, content_type = await metrics_of(World(partitions=1)).scrape("application/openmetrics-text")
+    body, content_type = await metrics_of(FakeCluster(partitions=1)).scrape("application/openmetrics-text")
     assert content_type.startswith("application/openmetrics-text")
     assert body.endswith(b"# EOF\n")
 
 
 async def test_names_follow_prometheus_conventions() -> None:
-    metrics = metrics_of(World(partitions=1), redis_age_s=lambda: None)
+    metrics = metrics_of(FakeCluster(partitions=1), redis_age_s=lambda: None)
     found = [family for family in metrics.registry.collect() if family.name.startswith("obol")]
     assert len(found) > 25
     for family in found:

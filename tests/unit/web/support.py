@@ -1,4 +1,4 @@
-"""A worker without Kafka: the real rules fill its books, and the views read them."""
+"""Workers without Kafka: the real rules change their rows, and the views read them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def utc(clock: str) -> str:
 
 @dataclass(eq=False)
 class FakeShard:
-    """One partition, with a book of its own."""
+    """One partition and its rows."""
 
     partition: int
     store: RowStore = field(default_factory=lambda: RowStore(168 * HOUR_MS))
@@ -67,8 +67,8 @@ class FakeShard:
     position: Position = field(default_factory=Position)
 
 
-class World:
-    """Several workers over one set of partitions: `owners` says which url owns which."""
+class FakeCluster:
+    """Partitions shared by several workers. `owners`: the URL of each partition's owner."""
 
     def __init__(self, partitions: int = 4, switches: Switches = LIVE, currency: str = "JPY") -> None:
         self.partitions = partitions
@@ -93,7 +93,7 @@ class World:
             self._apply(shard, clock, "obol.clock", Tick(type="tick"))
 
     def ticks(self, first: str, last: str) -> None:
-        """One at the start of each minute, both included."""
+        """Apply a tick at the start of each minute, both included."""
         minute = at(first)
         while minute <= at(last):
             self.tick(f"{minute // 3_600_000 % 24:02}:{minute // 60_000 % 60:02}")
@@ -155,10 +155,10 @@ class World:
         shard.as_of = max(shard.as_of or 0, at(clock))
 
 
-class Worker:
-    """One worker of a world: it has the partitions that its url owns."""
+class FakeWorker:
+    """A worker with the partitions that its URL owns."""
 
-    def __init__(self, world: World, own_url: str) -> None:
+    def __init__(self, world: FakeCluster, own_url: str) -> None:
         self.world = world
         self.own_url = own_url
         self.is_assigned = True
@@ -188,7 +188,7 @@ class Worker:
 
 @dataclass
 class Got:
-    """A response, read to its end."""
+    """A response with its body."""
 
     status: int
     headers: Any
@@ -207,7 +207,7 @@ class Serving:
 
     @property
     def connections(self) -> int:
-        """How many clients are connected."""
+        """The number of connected clients."""
         assert self._runner.server is not None
         return len(self._runner.server.connections)
 
@@ -225,9 +225,9 @@ class Serving:
 
 @asynccontextmanager
 async def serving(
-    world: World, count: int = 1, application: dict[str, Any] | None = None, **options: Any
+    world: FakeCluster, count: int = 1, application: dict[str, Any] | None = None, **options: Any
 ) -> AsyncIterator[list[Serving]]:
-    """`count` workers that share the world's partitions round-robin; `application` are aiohttp's options."""
+    """Run `count` workers that share the partitions of `world` round-robin. `application`: aiohttp's options."""
     runners: list[web.AppRunner] = []
     served: list[Serving] = []
     session = ClientSession()
@@ -235,7 +235,7 @@ async def serving(
         for _ in range(count):
             app = web.Application(**(application or {}))
             runner = web.AppRunner(app)
-            worker = Worker(world, "")
+            worker = FakeWorker(world, "")
             # The port is known only once it listens, and the site must be mounted before: so a socket first.
             socket = _listen()
             worker.own_url = f"http://127.0.0.1:{socket.getsockname()[1]}"

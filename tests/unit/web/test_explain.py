@@ -8,7 +8,7 @@ import pytest
 
 from streams.rules.context import Switches
 from streams.web.lookup import Found
-from tests.unit.web.support import World, at, serving, utc
+from tests.unit.web.support import FakeCluster, at, serving, utc
 from tests.unit.web.test_json import dead_node
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ async def test_every_event_that_was_sent_is_explained_as_charged_with_its_own_in
     ],
 )
 async def test_a_minute_that_is_held(switches: Switches, price: str | None, held: str) -> None:
-    world = World(switches=switches)
+    world = FakeCluster(switches=switches)
     world.price("11:00", "dedicated.h100.1x", "360")
     world.deploy("12:00", "acme", "chat")
     world.healthy("12:00", "acme", "chat-r1")
@@ -151,7 +151,7 @@ async def test_a_minute_that_is_held(switches: Switches, price: str | None, held
 
 async def test_a_pause_a_catch_up_and_a_minute_that_is_still_open() -> None:
     """Last heartbeat 12:01: billed to 12:02, then paused (B7); a heartbeat at 12:10 and a tick bill it all."""
-    world = World()
+    world = FakeCluster()
     world.price("11:00", "dedicated.h100.1x", "360")
     world.deploy("12:00", "acme", "chat")
     world.healthy("12:00", "acme", "chat-r1")
@@ -169,7 +169,7 @@ async def test_a_pause_a_catch_up_and_a_minute_that_is_still_open() -> None:
 
 
 async def test_what_an_instance_owed_was_sent_by_the_change_that_settled_it() -> None:
-    world = World()
+    world = FakeCluster()
     world.price("11:00", "instance.a100.2x", "500")
     world.price("11:00", "disk", "0.5")
     world.balance("12:00", "acme", "5000")
@@ -194,7 +194,7 @@ async def test_what_an_instance_owed_was_sent_by_the_change_that_settled_it() ->
 
 
 async def test_serverless_is_never_charged() -> None:
-    world = World()
+    world = FakeCluster()
     world.deploy("12:00", "acme", "chat", serving="serverless")
     world.healthy("12:00", "acme", "chat-r1")
     world.tick("12:05")

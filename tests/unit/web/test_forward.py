@@ -15,7 +15,7 @@ from aiohttp import web
 from streams.web import forward
 from streams.web.forward import is_confidential
 from streams.web.pages import Pages
-from tests.unit.web.support import World, serving
+from tests.unit.web.support import FakeCluster, serving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -64,9 +64,9 @@ class Other:
 
 
 @asynccontextmanager
-async def other_owner(**options: Any) -> AsyncIterator[tuple[Serving, Other, World]]:
+async def other_owner(**options: Any) -> AsyncIterator[tuple[Serving, Other, FakeCluster]]:
     """A worker, and another one that owns the partition of org `acme`."""
-    world = World(partitions=3)
+    world = FakeCluster(partitions=3)
     world.deploy("12:00", "acme", "chat", serving="serverless")
     other = Other()
     app = web.Application()

@@ -8,14 +8,14 @@ from streams.web import site
 from streams.web.pages import Pages
 from tests.support.contract import DEPLOYMENT, INSTANCE, ORG, REPLICA, WINDOW
 from tests.support.rows import damage
-from tests.unit.web.support import World, at, serving, utc
+from tests.unit.web.support import FakeCluster, at, serving, utc
 
 AS_OF = {"as_of"}
 
 
-def dead_node() -> World:
+def dead_node() -> FakeCluster:
     """B8: running 12:00, last heartbeat 12:30, failed 13:30."""
-    world = World()
+    world = FakeCluster()
     world.price("11:00", "dedicated.h100.1x", "360")
     world.deploy("11:59", "acme", "chat")
     world.healthy("12:00", "acme", "chat-r1")
@@ -65,7 +65,7 @@ async def test_the_dead_node_of_b8() -> None:
 
 
 async def test_a_deployment_and_its_replicas() -> None:
-    world = World()
+    world = FakeCluster()
     world.price("11:00", "dedicated.h100.2x", "100")
     world.deploy("12:00", "acme", "chat", min_replicas=2, gpu_count=2)
     world.healthy("12:01", "acme", "chat-r2")
@@ -89,7 +89,7 @@ async def test_a_deployment_and_its_replicas() -> None:
 
 async def test_an_org_in_numbers() -> None:
     """Burn: a replica 360, two GPUs 500, 100 GB at 0.5 = 50: 910 an hour; 91 of it lasts a tenth of an hour."""
-    world = World()
+    world = FakeCluster()
     world.price("11:00", "dedicated.h100.1x", "360")
     world.price("11:00", "instance.a100.2x", "500")
     world.price("11:00", "disk", "0.5")
@@ -128,7 +128,7 @@ async def test_an_org_in_numbers() -> None:
     [("0", True, 0), ("-3", True, 0), ("-3", False, 0), (None, True, 0), (None, False, 0), ("10", False, None)],
 )
 async def test_runway_at_its_edges(*, balance: str | None, burning: bool, runway_s: int | None) -> None:
-    world = World()
+    world = FakeCluster()
     world.price("11:00", "dedicated.h100.1x", "360")
     world.deploy("12:00", "acme", "chat")
     if balance is not None:
@@ -143,7 +143,7 @@ async def test_runway_at_its_edges(*, balance: str | None, burning: bool, runway
 
 async def test_auto_destroy_is_a_day_after_the_balance_ran_out_and_at_minus_35() -> None:
     """A stopped disk of 100 GB at 0.5 burns 50 an hour: −10 falls to −35 within half an hour, a day is later."""
-    world = World()
+    world = FakeCluster()
     world.price("08:00", "instance.a100.2x", "500")
     world.price("08:00", "disk", "0.5")
     world.balance("09:00", "acme", "5000")
@@ -160,7 +160,7 @@ async def test_auto_destroy_is_a_day_after_the_balance_ran_out_and_at_minus_35()
 
 
 async def test_an_instance_in_each_meter() -> None:
-    world = World()
+    world = FakeCluster()
     world.price("11:00", "instance.a100.2x", "500")
     world.price("11:00", "disk", "0.5")
     world.balance("12:00", "acme", "5000")
@@ -199,7 +199,7 @@ async def test_an_instance_in_each_meter() -> None:
 
 
 async def test_destroyed_instances_are_listed_only_when_asked_for() -> None:
-    world = World()
+    world = FakeCluster()
     world.price("11:00", "instance.a100.2x", "500")
     world.price("11:00", "disk", "0.5")
     world.balance("12:00", "acme", "50000")
@@ -224,7 +224,7 @@ async def test_destroyed_instances_are_listed_only_when_asked_for() -> None:
 
 
 async def test_a_list_goes_on_where_it_ended_even_when_rows_come_and_go() -> None:
-    world = World()
+    world = FakeCluster()
     world.price("11:00", "dedicated.h100.1x", "1")
     for number in range(25):
         world.deploy(f"12:{number:02}", "acme", f"d{24 - number:02}")
@@ -247,9 +247,9 @@ def clock(second: int) -> str:
     return f"{second // 3_600:02}:{second // 60 % 60:02}:{second % 60:02}"
 
 
-def flapping() -> World:
+def flapping() -> FakeCluster:
     """A replica with 1,203 windows of 1 s each, 20 s apart; a tick at 08:00 has billed all of them."""
-    world = World()
+    world = FakeCluster()
     world.price("00:00", "dedicated.h100.1x", "360")
     world.deploy("00:00", "acme", "chat")
     for number in range(1_203):
@@ -286,7 +286,7 @@ async def test_a_replica_has_its_newest_1000_windows_and_a_list_of_all() -> None
 
 async def test_a_deployment_has_its_newest_1000_replicas_and_a_list_of_all() -> None:
     """A crash-looping replica is replaced at each tick (P5)."""
-    world = World()
+    world = FakeCluster()
     world.price("00:00", "dedicated.h100.1x", "360")
     world.deploy("00:00", "acme", "chat")
     for number in range(1, 1_103):
@@ -308,7 +308,7 @@ async def test_a_deployment_has_its_newest_1000_replicas_and_a_list_of_all() -> 
 
 async def test_a_page_of_a_list_ends_early_rather_than_grow_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(site, "MAX_NESTED", 5)
-    world = World()
+    world = FakeCluster()
     world.price("11:00", "dedicated.h100.1x", "1")
     for number in range(6):
         world.deploy(f"12:0{number}", "acme", f"d{number}", min_replicas=2 if number != 3 else 20)
@@ -327,7 +327,7 @@ async def test_a_page_of_a_list_ends_early_rather_than_grow_without_bound(monkey
     ["limit=0", "limit=1001", "limit=ten", "limit=-1", "limit=%C2%B2", "cursor=%00", "cursor=WzEsMl0", "status=gone"],
 )
 async def test_the_problem_of_a_bad_query_says_what_is_allowed(query: str) -> None:
-    world = World()
+    world = FakeCluster()
     world.deploy("12:00", "acme", "chat", serving="serverless")
     async with serving(world) as (worker,):
         got = await worker.get(f"/orgs/acme/deployments?{query}")
@@ -338,7 +338,7 @@ async def test_the_problem_of_a_bad_query_says_what_is_allowed(query: str) -> No
 
 
 async def test_prices_and_since_when() -> None:
-    world = World()
+    world = FakeCluster()
     world.price("11:00", "disk", "0.5")
     world.price("11:30", "dedicated.h100.1x", "360")
     world.price("12:00", "dedicated.h100.1x", "400")
@@ -384,7 +384,7 @@ async def test_what_does_not_exist_is_a_problem(path: str) -> None:
 
 
 async def test_held_shows_the_first_reason_that_holds() -> None:
-    world = World()
+    world = FakeCluster()
     world.price("11:00", "dedicated.h100.1x", "360")
     world.deploy("12:00", "acme", "chat")
     world.healthy("12:00", "acme", "chat-r1")
@@ -406,7 +406,7 @@ async def test_held_shows_the_first_reason_that_holds() -> None:
 
 
 async def test_not_ready_before_the_first_assignment() -> None:
-    world = World()
+    world = FakeCluster()
     async with serving(world) as (worker,):
         worker.site.source.is_assigned = False  # type: ignore[misc]
         got = await worker.get("/ready")
@@ -415,7 +415,7 @@ async def test_not_ready_before_the_first_assignment() -> None:
 
 
 async def test_ready_and_health_while_a_partition_restores() -> None:
-    world = World(partitions=2)
+    world = FakeCluster(partitions=2)
     world.tick("12:00")
     async with serving(world) as (worker,):
         assert (await worker.get("/ready")).status == 200
@@ -437,7 +437,7 @@ async def test_ready_and_health_while_a_partition_restores() -> None:
 
 
 async def test_not_ready_while_a_partition_is_blocked_and_health_says_why() -> None:
-    world = World(partitions=3)
+    world = FakeCluster(partitions=3)
     world.tick("12:00")
     world.all[1].blocked = "execlet.heartbeats partition 1 can't be read at offset 7: the checksum is wrong"
     async with serving(world) as (worker,):
@@ -455,7 +455,7 @@ async def test_not_ready_while_a_partition_is_blocked_and_health_says_why() -> N
 
 
 async def test_the_fleet_adds_up_and_is_silent_while_it_can_not() -> None:
-    world = World(partitions=3)
+    world = FakeCluster(partitions=3)
     world.price("11:00", "dedicated.h100.1x", "360")
     for number in range(12):
         world.deploy("12:00", f"org{number}", "chat")

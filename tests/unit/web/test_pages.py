@@ -12,7 +12,7 @@ import pytest
 from streams.web.lookup import Found
 from streams.web.pages import Pages, clock, duration, number, shown
 from tests.support.rows import damage
-from tests.unit.web.support import World, at, serving, utc
+from tests.unit.web.support import FakeCluster, at, serving, utc
 from tests.unit.web.test_explain import KnownRecords
 from tests.unit.web.test_json import dead_node
 
@@ -50,7 +50,7 @@ class Reader(HTMLParser):
             assert self.open.pop() == tag
 
 
-def busy() -> World:
+def busy() -> FakeCluster:
     """Everything a page may have to show."""
     world = dead_node()
     world.price("11:00", "instance.a100.2x", "500")
@@ -99,7 +99,7 @@ async def test_every_page_is_well_formed_has_no_inline_script_and_its_links_lead
 
 
 async def test_the_fleet_page_shows_restore_progress_while_it_has_no_totals() -> None:
-    world = World(partitions=2)
+    world = FakeCluster(partitions=2)
     world.tick("12:00")
     world.all[1].ready = False
     world.all[1].restored_rows, world.all[1].restore_total = 40_000, 100_000
@@ -137,7 +137,7 @@ async def test_the_response_to_a_failed_view_has_no_details(caplog: pytest.LogCa
 
 
 async def test_static_files_are_there_and_nothing_else_is() -> None:
-    async with serving(World(), render=Pages()) as (worker,):
+    async with serving(FakeCluster(), render=Pages()) as (worker,):
         for name, kind in {"obol.css": "text/css", "obol.js": "text/javascript", "obol.svg": "image/svg+xml"}.items():
             got = await worker.get(f"/static/{name}")
             assert got.status == 200
@@ -147,7 +147,7 @@ async def test_static_files_are_there_and_nothing_else_is() -> None:
 
 
 async def test_orgs_and_search_without_a_read_model_ask_every_worker() -> None:
-    world = World(partitions=5)
+    world = FakeCluster(partitions=5)
     world.price("11:00", "dedicated.h100.1x", "360")
     for number_ in range(9):
         world.deploy("12:00", f"org{number_}", "chat" if number_ % 2 else f"solo{number_}")

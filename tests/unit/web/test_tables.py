@@ -10,7 +10,7 @@ import pytest
 from streams.engine.table import TABLES
 from streams.web import tables
 from streams.web.pages import Pages
-from tests.unit.web.support import World, serving, utc
+from tests.unit.web.support import FakeCluster, serving, utc
 from tests.unit.web.test_json import dead_node
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 TOKEN = "0123456789abcdef"  # noqa: S105 - of a test
 
 
-def fleet() -> World:
+def fleet() -> FakeCluster:
     """Orgs whose ids sort otherwise as words than as keys: `-` and `.` stand before `/`."""
-    world = World(partitions=4)
+    world = FakeCluster(partitions=4)
     for org in ("acme", "acme-2", "acme.b", "bolt", "calm"):
         for deployment in ("a", "a-1", "b"):
             world.deploy("12:00", org, deployment, serving="serverless")
@@ -103,7 +103,7 @@ async def test_ids_with_a_slash_and_orgs_and_positions_have_rows_too() -> None:
 
 
 async def test_partitions_are_in_order_of_their_numbers() -> None:
-    async with serving(World(partitions=11), 2) as workers:
+    async with serving(FakeCluster(partitions=11), 2) as workers:
         found = await pages(workers[1], "/tables/positions/?limit=3")
         assert [item["key"] for item in found] == [str(number) for number in range(11)]
 
@@ -154,7 +154,7 @@ async def test_rows_are_only_for_holders_of_the_token() -> None:
 
 
 async def test_text_of_others_is_shown_as_text() -> None:
-    world = World()
+    world = FakeCluster()
     world.deploy("12:00", "acme", "chat", model="<script>\u202e'\"&amp;", serving="serverless")
     async with serving(world, render=Pages()) as (worker,):
         for path in ("/tables/deployments/", "/tables/deployments/acme/chat"):

@@ -12,7 +12,7 @@ from schemas.operator import CreditWindow
 from streams.rules.rows import DayUsage
 from streams.web.pages import Pages
 from streams.web.usage import Span, picture
-from tests.unit.web.support import World, serving, utc
+from tests.unit.web.support import FakeCluster, serving, utc
 
 if TYPE_CHECKING:
     from tests.unit.web.support import Serving
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 PAGE = {"Accept": "text/html"}
 
 
-def minutes_of_two_profiles() -> World:
+def minutes_of_two_profiles() -> FakeCluster:
     """Six minutes of a replica at 360 an hour and five of a disk of 100 GB at 0.6; half a minute credited."""
-    world = World(partitions=1)
+    world = FakeCluster(partitions=1)
     world.price("09:00", "dedicated.h100.1x", "360")
     world.price("09:00", "instance.a100.2x", "600")
     world.price("09:00", "disk", "0.6")

@@ -7,13 +7,13 @@ import base64
 import pytest
 
 from streams.web.responses import prefers_html
-from tests.unit.web.support import World, serving
+from tests.unit.web.support import FakeCluster, serving
 
 TOKEN = "0123456789abcdef"  # noqa: S105 - of a test
 
 
-def fleet_of(orgs: int) -> World:
-    world = World(partitions=6)
+def fleet_of(orgs: int) -> FakeCluster:
+    world = FakeCluster(partitions=6)
     for number in range(orgs):
         world.deploy("12:00", f"org{number}", "chat", serving="serverless")
     return world
@@ -28,7 +28,7 @@ async def test_three_workers_give_the_same_bytes_for_every_org() -> None:
 
 
 async def test_every_page_of_orgs_comes_from_a_worker_that_has_none_of_them() -> None:
-    world = World(partitions=2)
+    world = FakeCluster(partitions=2)
     orgs = [org for org in (f"org{number:02}" for number in range(30)) if world.shard_of(org).partition == 0]
     for org in orgs:
         world.deploy("12:00", org, "chat", serving="serverless")
