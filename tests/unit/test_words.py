@@ -63,7 +63,9 @@ TO_COME = ("sim/foresight.py",)
 
 
 def files() -> list[str]:
-    listed = subprocess.run(["git", "ls-files", "*.py", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "*.py", "*.md", "*.txt"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     return [name for name in listed.stdout.split() if (ROOT / name).exists()]
 
 
