@@ -9,13 +9,14 @@ from pathlib import Path
 from aiokafka.admin import AIOKafkaAdminClient
 from msgspec.structs import replace
 
+from streams.engine.changelogs import new_changelog
 from streams.engine.cluster import check_installation, installation, other_partitions
 from streams.engine.fatal import Accident, AccidentError
 from streams.engine.shard import INPUTS
-from streams.engine.table import changelog_config
+from streams.repeats import Repeats
 from streams.settings import SettingError, Settings
 from topics.catalogue import TOPICS
-from topics.provision import NewTopicSpec, connected, ensure_topics, new_topic
+from topics.provision import connected, ensure_topics, new_topic
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ async def prepare(settings: Settings, data_dir: Path, changelogs: Sequence[str],
             admin,
             [
                 *(new_topic(spec, settings) for spec in TOPICS.values()),
-                *(_new_changelog(changelog, settings) for changelog in changelogs),
+                *(new_changelog(changelog, settings) for changelog in changelogs),
             ],
         )
 
@@ -70,10 +71,11 @@ def make_data_dir(folder: Path) -> None:
         raise SettingError("OBOL_DATA_DIR", f"is {str(folder)!r}, which this user can't write to", fix)
 
 
-def show_own_info_lines() -> None:
-    """Let lines of level info from `streams` through to a log that by default shows only warnings."""
+def set_up_log() -> None:
+    """Let lines of level info from `streams` into a log that shows only warnings, and few of those that repeat."""
     logging.getLogger("streams").setLevel(logging.INFO)
     for handler in logging.root.handlers:
+        handler.addFilter(Repeats())
         if handler.level == logging.WARNING:
             handler.setLevel(logging.INFO)
             handler.addFilter(_is_own_or_warning)
@@ -94,13 +96,3 @@ async def _check_partitions(admin: AIOKafkaAdminClient, settings: Settings, chan
     for name in (settings.topic(topic) for topic in INPUTS):
         if found.get(name, kept) != kept:
             raise AccidentError(Accident.PARTITIONS_CHANGED, other_partitions(name, found[name], kept))
-
-
-def _new_changelog(name: str, settings: Settings) -> NewTopicSpec:
-    return NewTopicSpec(
-        name=name,
-        partitions=settings.partitions,
-        replication=settings.replication,
-        config=changelog_config(settings.replication),
-        fixed={"cleanup.policy": "the contract"},
-    )

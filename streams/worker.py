@@ -27,7 +27,7 @@ from streams.metrics import Metrics
 from streams.metrics.census import Censuses
 from streams.readmodel import ReadModel
 from streams.settings import SettingError, Settings
-from streams.startup import prepare, show_own_info_lines
+from streams.startup import prepare, set_up_log
 from streams.web.mount import WebServer, follow, mount
 from streams.web.summary import Summaries
 from topics.catalogue import CLOCK, HEARTBEATS, TOPICS
@@ -79,7 +79,7 @@ class App(faust.App):
 
     async def on_first_start(self) -> None:
         """Check the settings, create missing topics, start the engine, which reads all prices, and mount the views."""
-        show_own_info_lines()
+        set_up_log()
         try:
             self.engine.settings = settings = _with_flags(self, self.engine.settings)
             with warnings.catch_warnings():

@@ -133,7 +133,7 @@ async def ensure_topics(
             missing = [spec for spec in specs if spec.name not in found]
             if not missing and (leaderless := _without_leader(found, specs)) is None:
                 _check_partitions(found, specs)
-                await _check_configs(admin, specs)
+                await check_configs(admin, specs)
                 return
             waiting_for = f"topic {missing[0].name}" if missing else f"a leader of topic {leaderless}"
             if new := [spec for spec in missing if spec.name not in requested]:
@@ -233,7 +233,8 @@ def _check_partitions(found: Mapping[str, Any], specs: Sequence[NewTopicSpec]) -
             raise ProvisionError(msg)
 
 
-async def _check_configs(admin: AIOKafkaAdminClient, specs: Sequence[NewTopicSpec]) -> None:
+async def check_configs(admin: AIOKafkaAdminClient, specs: Sequence[NewTopicSpec]) -> None:
+    """Compare existing topics with what is fixed. Raises `ProvisionError` where one differs, and `KafkaError`."""
     checked = {spec.name: spec for spec in specs if spec.fixed}
     if not checked:
         return

@@ -3,6 +3,29 @@
 from collections.abc import Iterable, Mapping, Sized
 
 from streams.engine.ports import TopicPartition
+from topics.catalogue import min_in_sync
+from topics.provision import NewTopicSpec, ProvisionSettings
+
+
+def new_changelog(name: str, settings: ProvisionSettings) -> NewTopicSpec:
+    """Return the topic to create for a changelog, by its full name: its rows are as durable as the outputs."""
+    config = {
+        "cleanup.policy": "compact",
+        # A restore also reads what is not yet compacted. The active segment never is, so segments are small.
+        "segment.bytes": str(16 * 1024 * 1024),
+        "segment.ms": str(600_000),
+        "min.cleanable.dirty.ratio": "0.1",
+        "max.compaction.lag.ms": str(3_600_000),
+        "message.timestamp.type": "CreateTime",
+        "min.insync.replicas": str(min_in_sync(settings.replication)),
+    }
+    return NewTopicSpec(
+        name=name,
+        partitions=settings.partitions,
+        replication=settings.replication,
+        config=config,
+        fixed={"cleanup.policy": "the contract"},
+    )
 
 
 class Changelogs:

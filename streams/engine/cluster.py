@@ -7,19 +7,21 @@ lost records that were applied, or once a changelog has lost rows. Kafka reports
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from aiokafka.errors import KafkaError
 
 from streams.engine import position as positions
-from streams.engine.changelogs import Changelogs
+from streams.engine.changelogs import Changelogs, new_changelog
 from streams.engine.fatal import Accident, AccidentError
 from streams.engine.partitions import Partitions
 from streams.engine.ports import Admin, Clock, TopicPartition, TopicState
 from streams.engine.position import Installation, Position, decode_position
+from streams.engine.transactions import OpenTransactions
 from streams.limits import MINUTE_MS
 from streams.settings import Settings
-from topics.catalogue import PRICES
+from topics.catalogue import PRICES, TOPICS
+from topics.provision import ProvisionError, new_topic
 
 WATCH_S: Final = 10.0
 """How often the cluster is compared with what was committed."""
@@ -28,7 +30,7 @@ CONFIRM_S: Final = 2.0
 """An accident is confirmed by a second check after this: a broker's metadata may be outdated."""
 
 SETTINGS_EVERY: Final = 3
-"""In every third check, the settings of other workers are compared, too."""
+"""In every third check, the settings of other workers and the topics' configurations are compared, too."""
 
 MAX_ROW_AGE_MS: Final = 2 * MINUTE_MS
 """A partition commits every minute, for its tick. An older row may be from before its worker was restarted."""
@@ -36,6 +38,8 @@ MAX_ROW_AGE_MS: Final = 2 * MINUTE_MS
 AWAY_LOG_S: Final = 60.0
 
 _RETRY_S: Final = 1.0
+
+ResultT = TypeVar("ResultT")
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +66,7 @@ class ClusterWatch:
     `inputs`: full names of the input topics, prices included, and their names without namespace. `prices_read` returns
     the offset up to which prices were read. `topic_ids`: by name without namespace, the ids that the check at start
     found. `is_answering`: whether the cluster responded to the last request. `disagreements`: settings that are not
-    the same on other workers, one line each.
+    the same on other workers, one line each. `transactions`: those that keep inputs from being read.
     """
 
     def __init__(
@@ -79,6 +83,7 @@ class ClusterWatch:
         self.topic_ids: dict[str, str] = {}
         self.is_answering = True
         self.disagreements: list[str] = []
+        self.transactions = OpenTransactions(admin)
         self._settings = settings
         self._partitions = partitions
         self._inputs = inputs
@@ -170,9 +175,10 @@ class ClusterWatch:
             await self._clock.sleep(WATCH_S)
             asked_s = self._clock.monotonic_s()
             try:
-                await self.check()
+                await self.transactions.look(*await self._twice(self._check))
                 if round_ % SETTINGS_EVERY == 0:
                     await self._compare_settings()
+                    await self._twice(self._check_configs)
             except KafkaError as error:
                 self.is_answering = False
                 now_s = self._clock.monotonic_s()
@@ -192,14 +198,15 @@ class ClusterWatch:
         """
         await self._twice(self._check)
 
-    async def _twice(self, check: Callable[[], Awaitable[None]]) -> None:
+    async def _twice(self, check: Callable[[], Awaitable[ResultT]]) -> ResultT:
         try:
-            await check()
+            return await check()
         except AccidentError:
             await self._clock.sleep(CONFIRM_S)
-            await check()
+            return await check()
 
-    async def _check(self) -> None:
+    async def _check(self) -> tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int]]:
+        """Return the offsets up to which inputs were read, and where these end."""
         working = self._partitions.working()
         shards = self._partitions.shards
         applied = {
@@ -215,7 +222,7 @@ class ClusterWatch:
             for table, end in self._changelogs.ends(partition).items()
         }
         await self._check_topics()
-        await self._check_offsets(applied, ends)
+        return applied, await self._check_offsets(applied, ends)
 
     async def _check_topics(self) -> dict[str, TopicState]:
         """Return the inputs' states. Raises `AccidentError` where one is missing, is another, or has grown."""
@@ -239,8 +246,11 @@ class ClusterWatch:
 
     async def _check_offsets(
         self, applied: Mapping[TopicPartition, int], changelog_ends: Mapping[TopicPartition, int]
-    ) -> None:
-        """Raise `AccidentError` where an input ends before what was applied, or a changelog has lost rows."""
+    ) -> Mapping[TopicPartition, int]:
+        """Return where the inputs and the changelogs end.
+
+        Raises `AccidentError` where an input ends before what was applied, or a changelog has lost rows.
+        """
         asked = [*applied, *changelog_ends]
         ends = await self._admin.end_offsets(asked)
         beginnings = await self._admin.beginning_offsets([*changelog_ends, (self._prices, 0)])
@@ -248,6 +258,16 @@ class ClusterWatch:
             check_end(partition, self._inputs[partition[0]], offset, ends[partition])
         for partition, end in changelog_ends.items():
             check_changelog(partition, end, beginnings[partition], ends[partition])
+        return ends
+
+    async def _check_configs(self) -> None:
+        """Raise `AccidentError` where a topic's configuration is no longer what is required at start."""
+        settings = self._settings
+        changelogs = [new_changelog(name, settings) for name in self._changelogs.names()]
+        try:
+            await self._admin.check_configs([*(new_topic(spec, settings) for spec in TOPICS.values()), *changelogs])
+        except ProvisionError as error:
+            raise AccidentError(Accident.WRONG_SETTING, str(error)) from error
 
     async def _compare_settings(self) -> None:
         """Log, once, the settings that are not the same on other workers."""

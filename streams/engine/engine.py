@@ -74,7 +74,7 @@ class Engine:
         self.inputs = inputs = {settings.topic(topic): topic for topic in INPUTS}
         prices = settings.topic(PRICES.name)
         self._admin = kafka.admin(f"{settings.app_id}-ends")
-        self._prices = PriceReader(kafka.reader((prices, 0)), clock, settings.currency, prices)
+        self._prices = PriceReader(kafka.reader((prices, 0)), self._admin, clock, settings.currency, prices)
         self._changelogs = Changelogs(settings.app_id, TABLES)
         self._waits = Waits(clock, lambda: self._watch.is_answering)
         self._joining: Wait | None = None
@@ -189,6 +189,11 @@ class Engine:
     def disagreements(self) -> list[str]:
         """Settings that are not the same on other workers, one line each."""
         return self._watch.disagreements
+
+    @property
+    def open_transactions(self) -> list[str]:
+        """Where a transaction of another program keeps inputs from being read, one line each."""
+        return self._watch.transactions.lines
 
     @property
     def partitions(self) -> int:

@@ -3,6 +3,7 @@
 Faust logs many exceptions and continues. An exception that could skip a record must not reach Faust.
 """
 
+import asyncio
 import logging
 import os
 import threading
@@ -12,6 +13,7 @@ from typing import Any, Final, NoReturn
 
 from aiokafka.errors import KafkaError
 
+from streams.engine.tasks import is_cancelled
 from streams.settings import EXIT_WRONG_SETTING
 
 EXIT_FAULT: Final = 70
@@ -77,9 +79,16 @@ def end_with(what: str, error: BaseException) -> NoReturn:
 
 
 async def guarded(what: str, work: Coroutine[Any, Any, None]) -> None:
-    """Await `work`. An exception that it raises ends the process; the log line names `what`."""
+    """Await `work`. An exception that it raises ends the process; the log line names `what`.
+
+    So does a cancellation, where it is not this task that was cancelled but something that `work` awaits.
+    """
     try:
         await work
+    except asyncio.CancelledError as error:
+        if not is_cancelled():
+            end_with(what, error)
+        raise
     except Exception as error:  # noqa: BLE001 - continuing after an error could skip a record
         end_with(what, error)
 

@@ -209,12 +209,17 @@ class BoundedFetcher(Fetcher):
     async def _proc_fetch_request(self, assignment: Any, node_id: int, request: Any) -> bool:
         """Send a fetch request; returns whether there is anything to take."""
         try:
+            return await self._fetch(assignment, node_id, request)
+        except asyncio.CancelledError:
+            # `close` awaits what it has cancelled, and would itself seem cancelled.
+            return False
+
+    async def _fetch(self, assignment: Any, node_id: int, request: Any) -> bool:
+        try:
             response = await self._client.send(node_id, request)
         except KafkaError as error:
             log.error("broker %s can't be read from: %r", node_id, error)  # noqa: TRY400 - the client's own line
             await asyncio.sleep(self._retry_backoff)
-            return False
-        except asyncio.CancelledError:
             return False
         if not assignment.active:
             return False

@@ -1,7 +1,8 @@
 """Implements the Kafka ports with aiokafka, and the consumer port with Faust's consumer."""
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 import faust
@@ -33,6 +34,8 @@ from streams.engine.ports import (
     ProduceBatch,
     TopicState,
 )
+from streams.engine.tasks import stop_client
+from topics.provision import NewTopicSpec, check_configs
 
 if TYPE_CHECKING:
     from aiokafka.producer.message_accumulator import BatchBuilder
@@ -111,7 +114,7 @@ class _Client(Generic[ClientT]):
     async def stop(self) -> None:
         client, self._started = self._started, None
         if client is not None:
-            await client.stop()
+            await stop_client(client.stop())
 
 
 class AioKafkaAdmin(_Client[AIOKafkaConsumer], ports.Admin):
@@ -135,6 +138,10 @@ class AioKafkaAdmin(_Client[AIOKafkaConsumer], ports.Admin):
     async def end_offsets(self, partitions: Iterable[ports.TopicPartition]) -> dict[ports.TopicPartition, int]:
         return _plain(await self._client.end_offsets(self._known(partitions)))
 
+    async def stable_offsets(self, partitions: Iterable[ports.TopicPartition]) -> dict[ports.TopicPartition, int]:
+        async with self._reader() as reader:
+            return _plain(await reader.end_offsets([TopicPartition(*partition) for partition in partitions]))
+
     async def topics(self, names: Iterable[str]) -> dict[str, TopicState]:
         client, asked = self._client._client, list(names)  # noqa: SLF001 - the consumer itself can't ask
         node = client.get_random_node()
@@ -154,25 +161,40 @@ class AioKafkaAdmin(_Client[AIOKafkaConsumer], ports.Admin):
                 raise error(name)
         return states
 
+    async def check_configs(self, topics: Sequence[NewTopicSpec]) -> None:
+        async with self._admin() as admin:
+            await check_configs(admin, topics)
+
     async def last_records(self, partitions: Iterable[ports.TopicPartition]) -> dict[ports.TopicPartition, Record]:
-        reader = AIOKafkaConsumer(**self._reading)
         try:
-            await reader.start()
-            async with asyncio.timeout(LAST_RECORDS_S):
+            async with self._reader() as reader, asyncio.timeout(LAST_RECORDS_S):
                 return await _last_records(reader, [TopicPartition(*partition) for partition in partitions])
         except TimeoutError as error:
             raise KafkaTimeoutError from error
-        finally:
-            await reader.stop()
 
     async def committed_offsets(self, group: str) -> dict[ports.TopicPartition, int]:
+        async with self._admin() as admin:
+            found = await admin.list_consumer_group_offsets(group)
+        return {(tp.topic, tp.partition): committed.offset for tp, committed in found.items() if committed.offset >= 0}
+
+    @asynccontextmanager
+    async def _admin(self) -> AsyncIterator[AIOKafkaAdminClient]:
         admin = AIOKafkaAdminClient(**self._plain)
         try:
             await admin.start()
-            found = await admin.list_consumer_group_offsets(group)
+            yield admin
         finally:
-            await admin.close()
-        return {(tp.topic, tp.partition): committed.offset for tp, committed in found.items() if committed.offset >= 0}
+            await stop_client(admin.close())
+
+    @asynccontextmanager
+    async def _reader(self) -> AsyncIterator[AIOKafkaConsumer]:
+        """Yield a consumer in no group that reads what is committed."""
+        reader = AIOKafkaConsumer(**self._reading)
+        try:
+            await reader.start()
+            yield reader
+        finally:
+            await stop_client(reader.stop())
 
     def _known(self, partitions: Iterable[ports.TopicPartition]) -> list[TopicPartition]:
         asked = [TopicPartition(*partition) for partition in partitions]

@@ -8,7 +8,8 @@ from schemas.prices import PriceRemoved
 from schemas.times import is_time
 from streams.billing.prices import PriceRecord, Prices
 from streams.engine.merge import Damage, Record, Unreadable
-from streams.engine.ports import Clock, Reader
+from streams.engine.ports import Admin, Clock, Reader
+from streams.engine.transactions import UNDECIDED_S, open_transaction
 from topics.catalogue import PRICES
 from topics.codec import Rejected, decode_prices
 
@@ -24,27 +25,52 @@ class PriceReader:
     any. `refused`: how many bad records were ignored. `topic`: the full name.
     """
 
-    def __init__(self, reader: Reader, clock: Clock, currency: str, topic: str = PRICES.name) -> None:
+    def __init__(self, reader: Reader, admin: Admin, clock: Clock, currency: str, topic: str = PRICES.name) -> None:
         self.topic = topic
         self.prices = Prices()
         self.position = 0
         self.as_of: int | None = None
         self.refused = 0
         self._reader = reader
+        self._admin = admin
         self._clock = clock
         self._currency = currency
 
     async def start(self) -> None:
-        """Connect, and read all committed prices. Raises `KafkaError`."""
+        """Connect, and read every price that is stored now. Raises `KafkaError`.
+
+        A transaction that is open is waited for, but not for ever: one that never ends would keep all workers away.
+        """
         await self._reader.start()
-        end = await self._reader.last_stable_offset()
+        end = (await self._admin.end_offsets([(self.topic, 0)]))[self.topic, 0]
+        await self._read_to(await self._reader.last_stable_offset())
+        if self.position < end:
+            await self._wait_for_transaction(end)
+        log.info("prices of %d profiles are known", len(self.prices.history))
+
+    async def _read_to(self, end: int) -> None:
         logged_s = self._clock.monotonic_s()
         while self.position < end:
             await self.read()
             if self._clock.monotonic_s() >= logged_s + _PROGRESS_S:
                 log.info("reading prices: %d of %d", self.position, end)
                 logged_s += _PROGRESS_S
-        log.info("prices of %d profiles are known", len(self.prices.history))
+
+    async def _wait_for_transaction(self, end: int) -> None:
+        """Read on to `end`, where a transaction is open before it. After `UNDECIDED_S`, leave the rest for later."""
+        until_s = self._clock.monotonic_s() + UNDECIDED_S
+        logged = -1
+        while (stable := min(end, await self._reader.last_stable_offset())) < end:
+            await self._read_to(stable)
+            if self._clock.monotonic_s() >= until_s:
+                log.error("%s; starting without the prices there", open_transaction((self.topic, 0), stable))
+                return
+            if stable != logged:
+                line = open_transaction((self.topic, 0), stable)
+                log.warning("%s; waiting for it, for %d s at most", line, UNDECIDED_S)
+                logged = stable
+            await self._clock.sleep(_PROGRESS_S)
+        await self._read_to(end)
 
     @property
     def damage(self) -> Damage | None:

@@ -9,7 +9,6 @@ from faust.types import TP, EventT
 from streams.engine import position as positions
 from streams.engine import rows
 from streams.engine.transport import BatchSchema
-from topics.catalogue import min_in_sync
 from topics.partitioner import partition_of
 
 if TYPE_CHECKING:
@@ -22,20 +21,6 @@ TABLES: Final = tuple(rows.DESCRIPTIONS)
 
 class ReadOnlyTableError(TypeError):
     """A table was written to; the message names the program that writes it."""
-
-
-def changelog_config(replication: int) -> dict[str, str]:
-    """Return the topic configuration of a changelog with `replication` replicas: as durable as the outputs."""
-    return {
-        "cleanup.policy": "compact",
-        # A restore reads records that are not compacted yet. The active segment never is, so segments are small.
-        "segment.bytes": str(16 * 1024 * 1024),
-        "segment.ms": str(600_000),
-        "min.cleanable.dirty.ratio": "0.1",
-        "max.compaction.lag.ms": str(3_600_000),
-        "message.timestamp.type": "CreateTime",
-        "min.insync.replicas": str(min_in_sync(replication)),
-    }
 
 
 class RowTable(faust.Table):

@@ -1,7 +1,7 @@
-"""Cancels tasks."""
+"""Cancels tasks, and stops what has tasks of its own."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from typing import Any, Final
 
 CANCEL_AGAIN_S: Final = 0.5
@@ -18,3 +18,18 @@ async def cancel_and_wait(tasks: Iterable[asyncio.Task[Any]]) -> None:
         for task in left:
             task.cancel()
         _, left = await asyncio.wait(left, timeout=CANCEL_AGAIN_S)
+
+
+def is_cancelled() -> bool:
+    """Return whether the current task was cancelled; if not, a `CancelledError` is of something that it awaits."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+async def stop_client(stop: Awaitable[None]) -> None:
+    """Await the stop of a client of aiokafka, which may raise the cancellation of its own tasks."""
+    try:
+        await stop
+    except asyncio.CancelledError:
+        if is_cancelled():
+            raise

@@ -24,7 +24,7 @@ class PartitionCollector(Collector):
 
     def describe(self) -> Iterable[Metric]:
         """Return the metrics without samples."""
-        return (*_counters().values(), *_gauges().values(), _refused(0), _disagreements(0))
+        return (*_counters().values(), *_gauges().values(), _refused(0), _disagreements(0), _open_transactions(0))
 
     def collect(self) -> Iterable[Metric]:
         """Return the metrics of all partitions."""
@@ -36,8 +36,13 @@ class PartitionCollector(Collector):
             if census is not None and shard.ready:
                 _add_census(gauges, str(shard.partition), census)
         source = self._source
-        refused, disagreements = _refused(source.prices_refused), _disagreements(len(source.disagreements))
-        return (*counters.values(), *gauges.values(), refused, disagreements)
+        return (
+            *counters.values(),
+            *gauges.values(),
+            _refused(source.prices_refused),
+            _disagreements(len(source.disagreements)),
+            _open_transactions(len(source.open_transactions)),
+        )
 
 
 def _refused(prices: int) -> CounterMetricFamily:
@@ -48,6 +53,14 @@ def _refused(prices: int) -> CounterMetricFamily:
 def _disagreements(number: int) -> GaugeMetricFamily:
     documentation = "Settings in which other workers differ from this one: not 0 is an alarm."
     return GaugeMetricFamily("obol_settings_disagreements", documentation, value=number)
+
+
+def _open_transactions(number: int) -> GaugeMetricFamily:
+    documentation = (
+        "Partitions of inputs that can't be read on, as a transaction of another program is open there: "
+        "more than 0 for some minutes is an alarm."
+    )
+    return GaugeMetricFamily("obol_open_transactions", documentation, value=number)
 
 
 def _counters() -> Counters:

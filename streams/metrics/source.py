@@ -71,5 +71,9 @@ class Source(Protocol):
     def disagreements(self) -> Sequence[str]:
         """What other workers are set to that this one is not, one line each."""
 
+    @property
+    def open_transactions(self) -> Sequence[str]:
+        """Where a transaction of another program keeps inputs from being read, one line each."""
+
     def shards(self) -> Sequence[ShardView]:
         """Return the assigned partitions, including those that are restoring."""

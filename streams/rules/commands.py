@@ -57,6 +57,4 @@ def apply_command(turn: Turn, command: Any) -> None:
 def refuse_command(turn: Turn, command_id: str, target: str | None, error: str) -> None:
     """Send `INVALID` for a command that could not be read but whose `command_id` and `org_id` are good."""
     if not results.send_again(turn, command_id):
-        results.send_result(
-            turn, command_id, target, Refusal("INVALID", f"command {command_id} can't be read: {error}")
-        )
+        results.send_unread(turn, command_id, target, error)

@@ -4,8 +4,9 @@ from typing import NamedTuple, get_args
 
 from schemas.results import CommandResult, ResultCode
 from schemas.times import rfc3339
-from streams.limits import DEDUPE_MS
+from streams.limits import DEDUPE_MS, MAX_RESULTS_WITH_WORDS
 from streams.rules.context import Turn
+from streams.rules.decision import LogLine
 from streams.rules.rows import CommandMemory, OperatorCommandMemory
 from topics.catalogue import OPERATOR_COMMANDS, RESULTS
 
@@ -57,8 +58,43 @@ def send_again(turn: Turn, command_id: str) -> bool:
     if known is None or (turn.now >= known.at + DEDUPE_MS and not is_kept):
         return False
     turn.decision.counts["duplicate", turn.origin.topic] += 1
-    turn.decision.send(RESULTS.name, turn.org_id, turn.now, known.value.encode())
+    value = known.value or _without_words(turn.org_id, command_id, known.at)
+    turn.decision.send(RESULTS.name, turn.org_id, turn.now, value.encode())
     return True
+
+
+def send_unread(turn: Turn, command_id: str, target: str | None, error: str) -> None:
+    """Send `INVALID` for a command that could not be read; beyond `MAX_RESULTS_WITH_WORDS`, without a reason.
+
+    Of such a result only the time is kept, so that a flood of them costs its org no more than that.
+    """
+    remembered = len(turn.rows.answers)
+    if turn.origin.topic == OPERATOR_COMMANDS.name or remembered < MAX_RESULTS_WITH_WORDS:
+        send_result(turn, command_id, target, Refusal("INVALID", f"command {command_id} can't be read: {error}"))
+        return
+    if remembered == MAX_RESULTS_WITH_WORDS:
+        fields: dict[str, str | int | None] = {"org_id": turn.org_id, "results": remembered}
+        turn.decision.log_lines.append(
+            LogLine("warning", "an org has very many results; INVALID gives no reason any more", fields)
+        )
+    turn.store.add(CommandMemory(turn.org_id, command_id, turn.now, ""))
+    value = _without_words(turn.org_id, command_id, turn.now)
+    turn.decision.send(RESULTS.name, turn.org_id, turn.now, value.encode())
+
+
+def _without_words(org_id: str, command_id: str, at: int) -> str:
+    """Return the result of a command that could not be read, as it is again each time."""
+    return CommandResult(
+        command_id=command_id,
+        org_id=org_id,
+        outcome="rejected",
+        code="INVALID",
+        status=STATUS["INVALID"],
+        message=f"command {command_id} can't be read; the org has too many results in 24 h for the reason",
+        target=None,
+        at=rfc3339(at),
+        operator=None,
+    ).model_dump_json(by_alias=True, exclude_none=True)
 
 
 def send_result(turn: Turn, command_id: str, target: str | None, outcome: Refusal | str) -> None:

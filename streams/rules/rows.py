@@ -208,7 +208,10 @@ class Instance:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CommandMemory:
-    """A command's result, to be sent again for 24 h (C1). `value` is its JSON, byte for byte."""
+    """A command's result, byte for byte, to be sent again for 24 h (C1).
+
+    `value` is its JSON; empty for an `INVALID` one without words, which follows from the rest.
+    """
 
     TABLE: ClassVar[str] = "answers"
 

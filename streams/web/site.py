@@ -467,7 +467,11 @@ class Site(BaseSite):
 
     async def health(self, _: web.Request) -> ViewResponse | web.Response:
         """`/health`: the process runs, and its event loop responds. `problems`: what an operator should look at."""
-        problems = [*self.source.disagreements, *_blocked(self.source.shards())]
+        problems = [
+            *self.source.disagreements,
+            *self.source.open_transactions,
+            *_blocked(self.source.shards()),
+        ]
         return ViewResponse("plain.html", {"status": "ok", "problems": problems, "as_of": own_as_of(self.source)})
 
     async def ready(self, _: web.Request) -> ViewResponse | web.Response:

@@ -13,8 +13,10 @@ from sim.fleet import timeline
 from streams.engine.fatal import EXIT_RETRY
 from streams.limits import HOUR_MS, MINUTE_MS
 from tests.faults.in_process import check_published, reference_driver
+from tests.support.accidents import configure, results, stop_command, until_answered
 from tests.support.brokers import BROKERS, Broker, cluster
 from tests.support.workers import POLL_S, Installation, LagWatch, Sent, Worker
+from topics.catalogue import RESULTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,3 +118,23 @@ async def kill_during(broker: Broker, part: list[Sent], installation: Installati
     async with LagWatch(installation) as watch:
         await supervised.until_left(0, watch)
     await asyncio.to_thread(broker.start)
+
+
+async def test_too_few_replicas_in_sync_are_waited_for(namespace: str) -> None:
+    with cluster() as brokers:
+        bootstrap = ",".join(broker.address(broker.port) for broker in brokers)
+        own = {"OBOL_REPLICATION": str(BROKERS), "CROESUS_HOST": brokers[0].address(brokers[0].port)}
+        installation = Installation(bootstrap, namespace, 1, own)
+        await installation.provision()
+        with Worker(installation, "--without-web") as worker:
+            await asyncio.to_thread(worker.wait_for, "are active")
+            name = installation.settings.topic(RESULTS.name)
+            await configure(installation, name, min_insync_replicas="3", message_timestamp_type="CreateTime")
+            brokers[2].kill()
+            await installation.send([stop_command(installation, 1)])
+            await asyncio.to_thread(worker.wait_for, "waiting for the commit of partition 0")
+            await asyncio.to_thread(brokers[2].start)
+            await until_answered(installation, worker, {"c1"})
+            assert await asyncio.to_thread(worker.stop) == 0
+        assert await results(installation) == {"c1"}
+        assert len(await installation.read(RESULTS.name)) == 1

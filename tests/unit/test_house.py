@@ -21,6 +21,7 @@ ORDER = (
     "topics.catalogue",
     "topics",
     "streams.redaction",
+    "streams.repeats",
     "streams.settings",
     "streams.lifecycle",
     "streams.meters",

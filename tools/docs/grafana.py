@@ -179,9 +179,10 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                 unit="ops",
             ),
             Panel(
-                title="Blocked partitions, lost records, resets, disagreements",
+                title="Blocked partitions, open transactions, lost records, resets, disagreements",
                 queries=(
                     ('max(obol_partition_blocked{job=~"$job"}) by (partition)', "blocked {{partition}}"),
+                    ('max(obol_open_transactions{job=~"$job"})', "open transactions"),
                     (_rate("obol_records_lost_total", "topic"), "lost {{topic}}"),
                     (_rate("obol_input_resets_total", "topic"), "reset {{topic}}"),
                     ('max(obol_settings_disagreements{job=~"$job"})', "disagreements"),

@@ -44,6 +44,8 @@ Every installation should have these alarms:
 - `max(obol_partition_blocked) > 0`: a partition waits, as its inputs can't be read or a topic refuses its commits; the
   log, `/health` and `/ready` say which and why.
 - `max(obol_settings_disagreements) > 0`: workers run with different settings; `/health` names them.
+- `max(obol_open_transactions) > 0` for 5 minutes: a transaction of another program keeps an input from being read;
+  `/health` names it.
 - `increase(obol_records_lost_total[1h]) > 0`: records were deleted before they were read.
 """
 
@@ -55,6 +57,7 @@ class _Nothing:
     prices = Prices()
     prices_refused = 0
     disagreements = ()
+    open_transactions = ()
 
     def shards(self) -> Sequence[ShardView]:
         return ()

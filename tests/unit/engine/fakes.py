@@ -12,6 +12,7 @@ from aiokafka.errors import KafkaError
 
 from streams.engine import ports
 from streams.engine.ports import FencedError, TopicPartition
+from topics.provision import ProvisionError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from streams.engine.fatal import Accident
     from streams.engine.headers import Header
     from streams.engine.merge import Damage, Record
+    from topics.provision import NewTopicSpec
 
 TURNS = 50
 """Iterations of the event loop: more than any chain of tasks here needs until it waits."""
@@ -118,7 +120,8 @@ class FakeKafka(ports.Kafka):
     """A cluster with every topic. `calls` lists what it was asked. `failing` has the named call raise an error.
 
     `states` has what differs from a topic with an id of its own and `partitions` partitions; None: there is none.
-    `refusing`: what a batch sent to a partition fails with. A record sent to a partition of `stuck` is never stored.
+    `misconfigured`: by topic, what is wrong with its configuration. `refusing`: what a batch sent to a partition fails
+    with. A record sent to a partition of `stuck` is never stored.
     """
 
     def __init__(self, max_batch_records: int = 100) -> None:
@@ -135,6 +138,7 @@ class FakeKafka(ports.Kafka):
         self.open: dict[str, list[tuple[TopicPartition, int, int]]] = defaultdict(list)
         self.stuck: set[TopicPartition] = set()
         self.states: dict[str, ports.TopicState | None] = {}
+        self.misconfigured: dict[str, str] = {}
         self.committing = asyncio.Event()
         self.committing.set()
 
@@ -184,10 +188,24 @@ class FakeAdmin(_FakeClient, ports.Admin):
         await asyncio.sleep(0)
         return {partition: len(self.kafka.logs[partition]) for partition in partitions}
 
+    async def stable_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        self.kafka.called("stable_offsets")
+        await asyncio.sleep(0)
+        return {
+            partition: self.kafka.stable.get(partition, len(self.kafka.logs[partition])) for partition in partitions
+        }
+
     async def topics(self, names: Iterable[str]) -> dict[str, ports.TopicState]:
         self.kafka.called("topics")
         await asyncio.sleep(0)
         return {name: state for name in names if (state := self.kafka.topics(name)) is not None}
+
+    async def check_configs(self, topics: Sequence[NewTopicSpec]) -> None:
+        self.kafka.called("check_configs")
+        await asyncio.sleep(0)
+        for topic in topics:
+            if words := self.kafka.misconfigured.get(topic.name):
+                raise ProvisionError(words)
 
     async def last_records(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Record]:
         self.kafka.called("last_records")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streams.engine.changelogs import Changelogs
+from streams.engine.changelogs import Changelogs, new_changelog
+from streams.settings import Settings
 
 ORGS, POSITIONS = "obol-orgs-changelog", "obol-positions-changelog"
 
@@ -12,6 +13,13 @@ ORGS, POSITIONS = "obol-orgs-changelog", "obol-positions-changelog"
 @pytest.fixture
 def changelogs() -> Changelogs:
     return Changelogs("obol", ["orgs", "positions"])
+
+
+@pytest.mark.parametrize(("replication", "stored"), [(1, "1"), (2, "1"), (3, "2"), (5, "4")])
+def test_changelogs_are_as_durable_as_outputs(replication: int, stored: str) -> None:
+    config = new_changelog(ORGS, Settings.from_env({"OBOL_REPLICATION": str(replication)})).config
+    assert config["min.insync.replicas"] == stored
+    assert config["cleanup.policy"] == "compact"
 
 
 def test_changelogs_have_fausts_names(changelogs: Changelogs) -> None:

@@ -9,7 +9,7 @@ import pytest
 from aiokafka.errors import GroupAuthorizationFailedError, GroupCoordinatorNotAvailableError, KafkaConnectionError
 
 from streams.engine.changelogs import Changelogs
-from streams.engine.cluster import CONFIRM_S, MAX_ROW_AGE_MS, WATCH_S, ClusterWatch, live_settings
+from streams.engine.cluster import CONFIRM_S, MAX_ROW_AGE_MS, SETTINGS_EVERY, WATCH_S, ClusterWatch, live_settings
 from streams.engine.fatal import Accident, AccidentError
 from streams.engine.merge import Merge
 from streams.engine.ports import TopicState
@@ -305,3 +305,18 @@ async def test_different_settings_are_logged_once_until_they_agree(
     assert cluster.watch.disagreements == [], "nothing was written for two minutes"
     assert "workers agree again" in caplog.text
     await cancel_and_wait([watching])
+
+
+async def test_a_configuration_that_is_changed_ends_the_watch(cluster: Cluster) -> None:
+    watching = asyncio.create_task(cluster.watch.run())
+    await cluster.clock.advance(SETTINGS_EVERY * WATCH_S - 1.0)
+    cluster.kafka.misconfigured[ORGS] = f"topic {ORGS} has cleanup.policy=delete"
+    await cluster.clock.advance(1.0 + CONFIRM_S / 2)
+    del cluster.kafka.misconfigured[ORGS]
+    await cluster.clock.advance(SETTINGS_EVERY * WATCH_S)
+    assert not watching.done(), "it was corrected at once"
+    cluster.kafka.misconfigured[COMMAND_LOG[0]] = "topic dev.user.commands has cleanup.policy=compact"
+    await cluster.clock.advance(2 * SETTINGS_EVERY * WATCH_S)
+    with pytest.raises(AccidentError, match=r"dev\.user\.commands has cleanup\.policy=compact") as ended:
+        await watching
+    assert ended.value.accident is Accident.WRONG_SETTING

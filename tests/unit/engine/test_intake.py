@@ -19,7 +19,7 @@ from streams.engine.shard import INPUTS, Phase, Shard
 from streams.engine.tasks import cancel_and_wait
 from streams.limits import HOUR_MS
 from streams.rules.context import Switches
-from tests.unit.engine.fakes import FakeClock, FakeConsumer, FakeKafka, FakeReader, Written, settle
+from tests.unit.engine.fakes import FakeAdmin, FakeClock, FakeConsumer, FakeKafka, FakeReader, Written, settle
 from topics.catalogue import COMMANDS, HEARTBEATS, PRICES
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Taking:
         shards = {0: self.shard}
         self.partitions = stand_in(shards=shards, generation=GENERATION, working=lambda: list(shards))
         self.reader = FakeReader(self.kafka, ("dev.croesus.prices", 0))
-        self.prices = PriceReader(self.reader, FakeClock(), "JPY")
+        self.prices = PriceReader(self.reader, FakeAdmin(self.kafka), FakeClock(), "JPY")
         self.intake = Intake(
             self.partitions,
             stand_in(asked=7),

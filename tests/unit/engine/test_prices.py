@@ -6,7 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from streams.engine.prices import PriceReader
-from tests.unit.engine.fakes import FakeClock, FakeKafka, FakeReader, Written
+from streams.engine.transactions import UNDECIDED_S
+from tests.unit.engine.fakes import FakeAdmin, FakeClock, FakeKafka, FakeReader, Written
 
 if TYPE_CHECKING:
     import pytest
@@ -24,7 +25,16 @@ def reader_of(*records: Written) -> tuple[PriceReader, FakeReader]:
     kafka = FakeKafka()
     kafka.logs[TOPIC] = list(records)
     reader = FakeReader(kafka, TOPIC)
-    return PriceReader(reader, FakeClock(), "JPY"), reader
+    return PriceReader(reader, FakeAdmin(kafka), FakeClock(), "JPY"), reader
+
+
+def open_at_1() -> tuple[PriceReader, FakeReader, FakeClock]:
+    """Two prices, the second in a transaction that is open."""
+    kafka, clock = FakeKafka(), FakeClock()
+    kafka.logs[TOPIC] = [price(0, 1_000, H100), price(1, 2_000, A100)]
+    kafka.stable[TOPIC] = 1
+    reader = FakeReader(kafka, TOPIC)
+    return PriceReader(reader, FakeAdmin(kafka), clock, "JPY"), reader, clock
 
 
 async def test_start_reads_all_prices() -> None:
@@ -37,11 +47,32 @@ async def test_start_reads_all_prices() -> None:
     }
 
 
-async def test_an_open_transaction_does_not_block_the_start() -> None:
-    prices, reader = reader_of(price(0, 1_000, H100), price(1, 2_000, A100))
-    reader.kafka.stable[TOPIC] = 1
-    await prices.start()
+async def test_an_open_transaction_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    prices, reader, clock = open_at_1()
+    starting = asyncio.create_task(prices.start())
+    await clock.advance(UNDECIDED_S - 2.0)
+    assert not starting.done()
+    (line,) = caplog.messages
+    assert line.startswith("croesus.prices partition 0: a transaction of another program is open since offset 1")
+    assert "kafka-transactions.sh --abort --topic croesus.prices --partition 0 --start-offset 1" in line
+    # What is written after the start is not waited for.
+    reader.kafka.logs[TOPIC].append(price(2, 3_000, H100))
+    reader.kafka.stable[TOPIC] = 2
+    await clock.advance(1.0)
+    await starting
+    assert prices.position == 2
+
+
+async def test_a_transaction_that_stays_open_does_not_block_the_start(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    prices, reader, clock = open_at_1()
+    starting = asyncio.create_task(prices.start())
+    await clock.advance(UNDECIDED_S + 1.0)
+    await starting
     assert prices.position == 1
+    assert caplog.messages[-1].endswith("starting without the prices there")
     reading = asyncio.create_task(prices.read())
     await asyncio.sleep(0)
     assert not reading.done()

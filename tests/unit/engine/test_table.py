@@ -12,7 +12,7 @@ from streams.billing.prices import Prices
 from streams.billing.windows import Origin, Window
 from streams.engine.rowcodec import encode_row
 from streams.engine.shard import INPUTS, Shard
-from streams.engine.table import TABLES, ReadOnlyTableError, changelog_config
+from streams.engine.table import TABLES, ReadOnlyTableError
 from streams.lifecycle.deployment import DeploymentStatus
 from streams.lifecycle.instance import InstanceStage, Order
 from streams.lifecycle.replica import ReplicaStatus
@@ -42,13 +42,6 @@ if TYPE_CHECKING:
 PARTITIONS = 2
 ACME = 0
 """The partition of acme; that of bolt and zeta is the other."""
-
-
-@pytest.mark.parametrize(("replication", "stored"), [(1, "1"), (2, "1"), (3, "2"), (5, "4")])
-def test_changelogs_are_as_durable_as_outputs(replication: int, stored: str) -> None:
-    config = changelog_config(replication)
-    assert config["min.insync.replicas"] == stored
-    assert config["cleanup.policy"] == "compact"
 
 
 def shard(number: int) -> Shard:

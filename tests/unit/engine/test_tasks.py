@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+
+import pytest
 
 from streams.engine import tasks
-from streams.engine.tasks import cancel_and_wait
-
-if TYPE_CHECKING:
-    import pytest
+from streams.engine.tasks import cancel_and_wait, stop_client
 
 TURNS = 20
 """Of the event loop: more than anything here takes to start waiting."""
@@ -38,3 +36,20 @@ async def test_a_task_that_has_lost_its_cancellation_is_cancelled_again(monkeypa
 
 async def test_no_tasks_are_no_error() -> None:
     await cancel_and_wait([])
+
+
+async def test_a_client_whose_stop_raises_the_cancellation_of_its_own_task_is_stopped() -> None:
+    async def stop() -> None:
+        own = asyncio.create_task(asyncio.sleep(60.0))
+        own.cancel()
+        await own
+
+    await stop_client(stop())
+
+
+async def test_a_task_that_is_cancelled_while_a_client_stops_is_cancelled() -> None:
+    task = asyncio.create_task(stop_client(asyncio.sleep(60.0)))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task

@@ -29,6 +29,7 @@ class Source:
 
     prices_refused = 0
     disagreements: Sequence[str] = ()
+    open_transactions: Sequence[str] = ()
 
     def __init__(self, world: FakeCluster) -> None:
         self.world = world

@@ -166,6 +166,7 @@ class FakeWorker:
         self.currency = world.currency
         self.prices_refused = 0
         self.disagreements: list[str] = []
+        self.open_transactions: list[str] = []
 
     @property
     def switches(self) -> Switches:

@@ -1,0 +1,69 @@
+"""A cluster, and a group, that is away: waited for where that may help, else reported in one line."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from aiokafka import AIOKafkaConsumer
+
+from streams.engine.fatal import EXIT_RETRY
+from tests.support.accidents import last_line, refused, stop_command, until_answered
+from tests.support.workers import Installation, Worker
+from tools.kafka_server import KafkaServer
+from tools.leftovers import session_folder
+from tools.server import free_ports
+from topics.catalogue import RESULTS
+
+pytestmark = pytest.mark.kafka
+
+AWAY_S = 45.0
+"""Longer than a session, than a request of the clients, and than it takes until workers' settings are compared."""
+
+
+def test_a_cluster_that_is_away_at_start_is_tried_again_later(namespace: str) -> None:
+    installation = Installation(f"127.0.0.1:{free_ports(1)}", namespace, partitions=1)
+    with Worker(installation, "--without-web") as worker:
+        assert worker.wait(120.0) == EXIT_RETRY, worker.tail()
+        last_line(worker, EXIT_RETRY, "cluster unreachable: the cluster can't be reached after 60 s")
+
+
+async def test_a_cluster_that_is_away_while_a_worker_runs_is_waited_for(namespace: str) -> None:
+    server = KafkaServer(session_folder() / "away", free_ports(KafkaServer.neighbouring_ports))
+    await asyncio.to_thread(server.start)
+    try:
+        installation = Installation(KafkaServer.address(server.port), namespace, 2, environ={"OBOL_CLOCK": "wall"})
+        await installation.provision()
+        with Worker(installation, "--without-web") as worker:
+            await asyncio.to_thread(worker.wait_for, "are active")
+            await installation.send([stop_command(installation, 1)])
+            await until_answered(installation, worker, {"c1"})
+            await asyncio.to_thread(server.stop)
+            await asyncio.to_thread(worker.wait_for, "the cluster has not answered")
+            # Longer than any request or session timeout of the clients.
+            await asyncio.sleep(AWAY_S)
+            worker.check()
+            await asyncio.to_thread(server.start)
+            await asyncio.to_thread(worker.wait_for, "the cluster answers again")
+            await installation.send([stop_command(installation, 2)])
+            await until_answered(installation, worker, {"c1", "c2"})
+            assert await asyncio.to_thread(worker.stop) == 0
+    finally:
+        await asyncio.to_thread(server.remove)
+
+
+async def test_a_group_that_can_not_be_joined_ends_the_worker(kafka_bootstrap: str, namespace: str) -> None:
+    """Another program uses the group's name, with an assignor that is not Obol's."""
+    installation = Installation(kafka_bootstrap, namespace, partitions=1)
+    await installation.provision()
+    other = AIOKafkaConsumer(
+        installation.settings.topic(RESULTS.name),
+        bootstrap_servers=kafka_bootstrap,
+        group_id=installation.settings.app_id,
+    )
+    await other.start()
+    try:
+        line = await refused(installation, EXIT_RETRY)
+        assert "InconsistentGroupProtocolError" in line
+    finally:
+        await other.stop()
