@@ -1,4 +1,4 @@
-"""What an org spends an hour and how long its balance lasts (I6, contract)."""
+"""Burn and runway (I6, contract)."""
 
 import pytest
 

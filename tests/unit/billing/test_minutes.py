@@ -1,4 +1,4 @@
-"""Where time is cut (B3, B4)."""
+"""Clock minutes (B3, B4)."""
 
 import pytest
 

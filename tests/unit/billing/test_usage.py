@@ -1,4 +1,4 @@
-"""Usage events as bytes: what the wire model would write (B11)."""
+"""Usage events as bytes: the same as the wire model's (B11)."""
 
 import pytest
 from hypothesis import given

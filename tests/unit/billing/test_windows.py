@@ -101,9 +101,9 @@ def test_sixty_pieces_at_a_time() -> None:
 
 FIGURES = [
     # opened, health, ended, billed until, as of -> running, billed, pending, forgiven, overbilled (ms)
-    # Open: what is not billed is pending, however long the heartbeats have been gone (B7).
+    # Open: what is not billed is pending, however long heartbeats have been missing (B7).
     ("00:00", "05:00", None, "05:00", "05:30", (330_000, 300_000, 30_000, 0, 0)),
-    ("00:00", "05:00", None, "05:00", "04:30", (300_000, 300_000, 0, 0, 0)),  # asked as of before what is billed
+    ("00:00", "05:00", None, "05:00", "04:30", (300_000, 300_000, 0, 0, 0)),  # as of a time before the watermark
     ("00:00", "05:00", None, "06:00", "50:00", (3_000_000, 360_000, 2_640_000, 0, 0)),
     # Closed, not yet billed to its end: forgiven from the close on (B6).
     ("00:00", "05:00", "59:00", "04:00", "59:00", (3_540_000, 240_000, 150_000, 3_150_000, 0)),

@@ -35,7 +35,7 @@ def fetched(content: bytes, position: int = 0, *, aborted: Any = (), **options: 
 
 
 def all_of(records: FetchedRecords, max_records: int | None = None) -> list[Any]:
-    """Everything, taken as often as it takes."""
+    """Return all records, with as many calls of `take` as needed."""
     found = []
     while not records.is_done:
         found += records.take(max_records)
@@ -311,7 +311,7 @@ def test_a_flipped_bit_is_damage_wherever_it_is() -> None:
         for bit in (1, 0x80):
             reader = fetched(first + flipped(second, at, bit) + third)
             found = [record.value for record in all_of(reader)]
-            # A batch that became longer than what is there looks as if it were cut off; then it is fetched alone.
+            # A batch whose length was increased looks truncated; it is then fetched alone.
             if reader.damage is None:
                 reader = fetched(flipped(second, at, bit), 1, starts_batch=True)
                 assert all_of(reader) == []

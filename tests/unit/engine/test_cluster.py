@@ -1,4 +1,4 @@
-"""The comparison of a cluster with what was committed: every way in which they can differ, and no false alarm."""
+"""The comparison of a cluster with what was committed: every difference is found, and nothing else is reported."""
 
 from __future__ import annotations
 
@@ -292,7 +292,7 @@ async def test_different_settings_are_logged_once_until_they_agree(
     caplog.set_level("INFO")
     cluster.partitions.shards = {0: FakeShard()}
     other = live_settings(SETTINGS) | {"OBOL_RETENTION_H": 24}
-    # What this worker's own partition says was written by its previous owner.
+    # The settings in its own partition were written by the previous owner.
     cluster.commit(0, settings=other)
     watching = asyncio.create_task(cluster.watch.run())
     await cluster.clock.advance(3 * WATCH_S)

@@ -98,7 +98,7 @@ async def test_the_previous_owner_is_fenced() -> None:
 
 
 class FakeShard:
-    """A shard that has a commit to give whenever `due` says so."""
+    """A shard that returns a commit whenever `due` is set."""
 
     def __init__(self, partition: int) -> None:
         self.partition = partition
@@ -127,7 +127,7 @@ class FakeShard:
 
 
 class Committing:
-    """Commits of some partitions, whose after-commit callback notes them."""
+    """Commits of some partitions, recorded by an `after_commit` callback."""
 
     def __init__(self) -> None:
         self.kafka, self.clock = FakeKafka(), FakeClock()
@@ -303,7 +303,7 @@ async def test_a_refused_commit_is_retried_and_only_its_partition_waits(
     assert caplog.text.count("partition 0 can't be committed") == 1
 
     kafka.refusing.clear()
-    # What was aborted has offsets, too.
+    # Aborted records take offsets, too.
     orgs, position = len(kafka.logs["obol-orgs-changelog", 0]), len(kafka.logs[POSITIONS])
     await committing.clock.advance(BLOCKED_RETRY_S)
     assert committing.done[-1] == (0, 0.0)

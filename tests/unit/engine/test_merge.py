@@ -30,7 +30,7 @@ def records(times: list[int], first: int = 0) -> list[Rec]:
 
 
 def merge_of(logs: dict[str, list[int]]) -> Merge:
-    """All logs read to their ends, and the ends known."""
+    """Return a merge with all logs read to their known end offsets."""
     merge = Merge(TOPICS, stall_timeout_s=STALL_TIMEOUT_S)
     for topic, times in logs.items():
         merge.feed(topic, records(times), 0, len(times), asked=0)
@@ -60,7 +60,7 @@ def drained(merge: Merge, now_s: float = 0.0) -> list[tuple[str, int]]:
         ({CLOCK: [10], COMMANDS: [9, 10, 11]}, [(COMMANDS, 0), (COMMANDS, 1), (CLOCK, 0), (COMMANDS, 2)]),
         # Within a topic the offset decides: 5 waits behind 30.
         ({COMMANDS: [30, 5], ACCOUNTS: [10, 40]}, [(ACCOUNTS, 0), (COMMANDS, 0), (COMMANDS, 1), (ACCOUNTS, 1)]),
-        # The one behind is a head like any other once it stands there.
+        # The record behind it is then a head like any other.
         (
             {COMMANDS: [30, 5, 50], ACCOUNTS: [29, 31, 49]},
             [(ACCOUNTS, 0), (COMMANDS, 0), (COMMANDS, 1), (ACCOUNTS, 1), (ACCOUNTS, 2), (COMMANDS, 2)],
@@ -278,7 +278,7 @@ def test_any_batching_of_the_same_logs_gives_the_same_order(
     logs: dict[str, list[int]], pick: list[tuple[str, int]]
 ) -> None:
     merge = Merge(TOPICS, stall_timeout_s=STALL_TIMEOUT_S)
-    # What is in the logs was there from the start.
+    # All records were in the logs from the start.
     ends = {topic: len(times) for topic, times in logs.items()}
     merge.set_ends(ends, asked=1)
     fed = dict.fromkeys(logs, 0)

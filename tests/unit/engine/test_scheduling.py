@@ -38,7 +38,7 @@ class FakeMerge:
 
 
 class FakeShard:
-    """A shard with `left` turns of `records` each; every one takes `turn_s` and is noted in `events`."""
+    """A shard that applies `records` in each of `left` turns. A turn takes `turn_s`, and is appended to `events`."""
 
     def __init__(self, partition: int, world: Scheduling) -> None:
         self.partition = partition

@@ -1,4 +1,4 @@
-"""Faust's tables over a worker's rows, and the changelogs as Kafka is asked for them."""
+"""Faust's tables over a worker's rows, and the configuration of their changelogs."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Every deployment status against everything that moves one (P1, P3, P4, P6, P7, B22)."""
+"""Every status of a deployment x every trigger (P1, P3, P4, P6, P7, B22)."""
 
 import pytest
 
 from streams.lifecycle.deployment import MACHINE, TERMINAL, DeploymentStatus, Trigger
 from streams.lifecycle.machine import Stay
 
-# "-": no such move. A request to a created deployment starts replicas (P7 D) but moves no status; a suspension leaves
-# a paused one paused (B22 D).
+# "-": no transition. A request to a created deployment starts replicas (P7 D) but does not change its status; a
+# suspension does not change a paused one (B22 D).
 EXPECTED = {
     "created": {
         "stop": "stopped",
@@ -35,7 +35,7 @@ def test_every_status_meets_every_trigger(status: str, trigger: str, to: str) ->
     assert ("-" if isinstance(move, Stay) else move) == to
 
 
-def test_the_table_is_whole() -> None:
+def test_the_table_is_complete() -> None:
     assert set(EXPECTED) == set(DeploymentStatus)
     assert all(set(row) == set(Trigger) for row in EXPECTED.values())
 

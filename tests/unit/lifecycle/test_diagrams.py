@@ -1,4 +1,4 @@
-"""The pages of the lifecycles say what the tables say."""
+"""The pages of the lifecycles have the transitions of the tables."""
 
 import re
 

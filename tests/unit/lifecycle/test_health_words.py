@@ -13,7 +13,7 @@ HEALTHY = [
     "all containers healthy, accepting requests",
     "(healthy)",
     "line one\nhealthy\n",
-    # A quote at a word's edge is no part of it.
+    # A quote at the edge of a word is not part of it.
     "'healthy'",
     "the state is ’healthy’",
     '"healthy"',
@@ -31,7 +31,7 @@ HEALTHY = [
     "was it not? healthy",
     "not\n  healthy",
     "not\r\nhealthy",
-    # Quotes alone are no words, so they do not push a denial out, and none is made of them.
+    # Quotes alone are not words: they don't count among the three, and are no denial.
     "'' '' healthy",
     # Words that only look like a denial.
     "nothing is healthy",
@@ -61,7 +61,7 @@ HEALTHY = [
     "healthy: !",
     "status=healthy",
     "status: healthy",
-    # The words that hold it are others.
+    # Other words that contain it.
     "healthy, not healthyish",
 ]
 

@@ -32,7 +32,7 @@ UP, STOPPED, STOP = "running", "stopped", "stopping +stop"
 FAILED, GONE, NOT_STARTED = "error ! releases", "error !", "stopped !"
 DESTROY, AT_ONCE = "destroying +destroy", "stopped through stopping"
 
-# Where a trigger leads: the stage, the order that goes out, "!" where its name becomes the error code.
+# The transition on a trigger: the stage, the order that is sent, "!" if its name becomes the error code.
 MOVES = {
     "creating": {
         "destroy": DESTROY,

@@ -1,11 +1,11 @@
-"""Every replica status against every callback (R1 to R4). The table is written from the rules, not from the code."""
+"""Every status of a replica x every callback (R1 to R4). The table is written from the rules, not from the code."""
 
 import pytest
 
 from streams.lifecycle.machine import Stay
 from streams.lifecycle.replica import MACHINE, FailReason, ReplicaStatus, ReplicaTransition, Signal, read_signal
 
-# The callbacks: an execlet's status and a message that it really sends.
+# The callbacks: an execlet's status and message.
 PULL = ("STARTING", "Pulling image...")
 SERVER = ("STARTING", "Model server is starting...")
 HEALTHY = ("RUNNING", "All containers are healthy")
@@ -15,7 +15,7 @@ SYSTEM = ("SYSTEM_FAILURE", "OOM")
 CRASH = ("VM_CRASH", "")
 
 # What each does: the status it leads to ("!": fatal for the deployment, with the fail reason), "-": changes nothing,
-# "heartbeat": changes nothing, but shows that the replica is alive (B2 D).
+# "heartbeat": changes nothing, but counts as a heartbeat (B2 D).
 EXPECTED = {
     "pending": {
         PULL: "pulling_docker_image",
@@ -82,7 +82,7 @@ def test_every_status_meets_every_callback(status: str, callback: tuple[str, str
     assert outcome_of(MACHINE.step(ReplicaStatus(status), signal)) == outcome
 
 
-def test_the_table_is_whole() -> None:
+def test_the_table_is_complete() -> None:
     assert set(EXPECTED) == set(ReplicaStatus)
     assert {read_signal(*callback) for row in EXPECTED.values() for callback in row} == set(Signal)
     assert all(len(row) == len(Signal) for row in EXPECTED.values())
@@ -106,7 +106,7 @@ def test_only_failures_carry_a_reason_and_only_two_reasons_are_fatal() -> None:
 
 
 WORDS = [
-    # STARTING: two steps are known; the later one counts, wherever it stands in the text; any case.
+    # STARTING: two steps are known; the later one counts, anywhere in the text; any case.
     ("STARTING", "Pulling image...", Signal.PULLING_IMAGE),
     ("STARTING", "pulling image vllm/vllm-openai:v0.6 (3/12)", Signal.PULLING_IMAGE),
     ("STARTING", "execlet: PULLING IMAGE", Signal.PULLING_IMAGE),

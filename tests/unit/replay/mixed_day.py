@@ -31,7 +31,7 @@ PRICES, CLOCK, OPERATORS = "croesus.prices", "obol.clock", "operator.commands"
 
 
 class Input(NamedTuple):
-    """A record that arrives at `arrives_ms` and says that it happened at `at_ms`; `partition` None: its org's."""
+    """A record that arrives at `arrives_ms`, with the timestamp `at_ms`; `partition` None: its org's."""
 
     arrives_ms: int
     topic: str
@@ -43,7 +43,7 @@ class Input(NamedTuple):
 
 
 class Minute(NamedTuple):
-    """What arrives within a minute: first what stands in another partition than its org's, then all else."""
+    """The records that arrive within a minute: first the misplaced ones, then all others."""
 
     misplaced: list[Input]
     placed: list[Input]
@@ -198,7 +198,7 @@ class Teller:
         self.at_ms += int(minutes * MINUTE_MS) + self.rng.randrange(MINUTE_MS)
 
     def say(self, topic: str, body: dict[str, Any], back_minutes: int = 0) -> Input:
-        """A record of now, or one that comes now and tells of `back_minutes` ago."""
+        """Return a record that arrives now, with a timestamp `back_minutes` ago."""
         self.made += 1
         self.at_ms += self.rng.randrange(1, 900)
         if topic in {COMMANDS, OPERATORS}:
@@ -358,7 +358,7 @@ def _balances(n: int) -> tuple[list[str], int]:
 
 
 def _noisy(records: Iterator[Input]) -> Iterator[Input]:
-    """Some come twice, some come late, some under no key or a wrong one."""
+    """Duplicate some records, delay some, and give some no key or a wrong one."""
     rng = Random(f"{SEED} noise")
     for record in records:
         arrives_ms, key = record.arrives_ms, record.key
@@ -392,7 +392,7 @@ def _prices() -> Iterator[Input]:
 
 
 def _ticks() -> Iterator[Input]:
-    """One a minute and partition, but for some that come late, never, twice, or two seconds past the minute."""
+    """Yield a tick per minute and partition; some are late, missing, duplicated, or two seconds past the minute."""
     rng = Random(f"{SEED} ticks")
     for minute in range(1, MINUTES):
         if 700 <= minute < 715 or 1_000 <= minute < 1_090:  # no worker was up
@@ -505,7 +505,7 @@ def _good(topic: str, name: str) -> bytes:
 
 
 def _home_unknown(value: bytes | None, rng: Random) -> int | None:
-    """A partition for what names no org; None where the org that it names decides."""
+    """Return a partition for a record without an org; None if it has one."""
     try:
         json.loads(value or b"")["org_id"].encode()
     except (AttributeError, KeyError, TypeError, ValueError):

@@ -114,7 +114,7 @@ COUNTED = {
     "usage disk": 37250,
     "usage gpu": 9580,
 }
-"""What was counted besides, by kind and detail."""
+"""The counts, by kind and detail."""
 
 
 def digest(records: list[LogRecord]) -> str:
@@ -135,7 +135,7 @@ def send(driver: ShardDriver, record: Input) -> None:
 
 
 def restart(driver: ShardDriver, rng: Random) -> None:
-    """Apply a part of what waits, commit a part of that, and start again from what was committed."""
+    """Apply a part of the queued records, commit a part of that, and restart from what was committed."""
     driver.feed(rng.randrange(1, 40))
     driver.step(rng.randrange(1, 30))
     driver.commit([rng.randrange(mixed_day.PARTITIONS)])
@@ -160,7 +160,7 @@ def lived_through() -> ShardDriver:
     for number, minute in enumerate(mixed_day.day()):
         for record in minute.misplaced:
             send(driver, record)
-        # By themselves, so that where they land does not depend on when commits come.
+        # Separately, so that their offsets do not depend on the times of commits.
         driver.run()
         for record in minute.placed:
             send(driver, record)

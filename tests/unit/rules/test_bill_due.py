@@ -1,4 +1,4 @@
-"""One tick over one window: its pieces by hand, around the edges of a minute, of the grace and of the last piece."""
+"""One tick over one window: the pieces by hand, at the bounds of a minute, of the 90 s and of the last piece."""
 
 import pytest
 

@@ -14,8 +14,8 @@ START = to_ms("12:00")
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(["up", "up", "restarting", "credit", "credit", "minutes", "minutes", "priced", "unpriced"]),
-        st.integers(0, 400),  # so many seconds ago a record says that it was
-        st.integers(1, 5_000),  # so many seconds are asked for
+        st.integers(0, 400),  # how many seconds the timestamp is in the past
+        st.integers(1, 5_000),  # how many seconds are to be credited
     ),
     min_size=8,
     max_size=30,

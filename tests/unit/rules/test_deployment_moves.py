@@ -28,7 +28,7 @@ EVENTS = {
     "stop, suspended": ["13:01 suspend", "13:02 stop d1"],
 }
 
-# place: event: what comes of it: a result, the deployment's moves, new replicas, aborted ones, what is counted or dead.
+# state: event: the outputs: a result, the deployment's changes, new and aborted replicas, counts and dead letters.
 # The created ones have been idle since 12:01 at the latest, so the ticks at 13:01 and later find them idle (P6).
 EXPECTED: dict[str, dict[str, list[str]]] = {
     "unknown": {
@@ -118,7 +118,7 @@ def test_every_state_meets_every_event(place: str, event: str) -> None:
     assert sorted(described(world, sent)) == sorted(EXPECTED[place][event])
 
 
-def test_the_table_is_whole() -> None:
+def test_the_table_is_complete() -> None:
     assert set(EXPECTED) == set(PLACES)
     assert all(set(row) == set(EVENTS) for row in EXPECTED.values())
 

@@ -37,7 +37,7 @@ REPORTS = (
     "found_held",
     "teardown_finished",
 )
-# What usually comes next in a state, a command or a report: lives get long by it.
+# The usual next command or report in each state, so that instances pass many states.
 LIKELY = {
     "creating": ("workload_up", "workload_up", "launch_failed", "workload_lost", "launch_failed reached_host=false"),
     "starting": ("workload_up", "workload_up", "start_refused", "workload_lost", "workload_failed"),
@@ -56,7 +56,7 @@ STEPS = (1, 250, 9_999, 30_000, MINUTE, 7 * MINUTE, 31 * MINUTE, HOUR + 1, 3 * H
 
 
 class Instances(RuleBasedStateMachine):
-    """One org, its clock moved by hand; time may go back a little, as clocks of hosts and brokers do."""
+    """One org with a clock that the test moves; time may go back a little, as on hosts and brokers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class Instances(RuleBasedStateMachine):
         for _ in range(fleet):
             self.deploy(disk_gb=10, releasable=fleet != 2)
 
-    # What happens
+    # Events
 
     @rule(disk_gb=st.sampled_from([1, 100]), releasable=st.booleans())
     def deploy(self, disk_gb: int, *, releasable: bool) -> None:
@@ -149,7 +149,7 @@ class Instances(RuleBasedStateMachine):
     def stay_in_debt(self, amount: str) -> None:
         self.now = max(self.now, self.latest_tick)
         self._do(f"balance {amount}")
-        # Timers start, a notice goes out an hour ahead, and then it is a day.
+        # Timers start; a notice is sent an hour before a day has passed.
         for pause in (0, DAY - HOUR, HOUR):
             self.now += pause
             self.tick()
@@ -204,7 +204,7 @@ class Instances(RuleBasedStateMachine):
     def restart(self) -> None:
         self.world.restart()
 
-    # What is true at any time
+    # Invariants
 
     @invariant()
     def nothing_runs_on_an_empty_balance_but_what_did_not_stop(self) -> None:
@@ -240,7 +240,7 @@ class Instances(RuleBasedStateMachine):
         check_rows(self.world)
 
     def teardown(self) -> None:
-        """Give everything its price, end everything, bill it all: every ms of running and stopped, and no other."""
+        """Set all prices, end all instances and bill everything: every ms of running and stopped, and no other."""
         self.now = max(self.now, to_ms("12:00")) + DAY
         self._do("price instance.h100.1x 1")
         self._do("price disk 1")
@@ -276,7 +276,7 @@ class Instances(RuleBasedStateMachine):
         return {one["instance_id"]: one for one in self.world.all("instance")}
 
     def _kept(self) -> dict[str, Json]:
-        """The instances without what goes on with the time alone."""
+        """Return the instances without the fields that change with time alone."""
         return {
             name: {field: value for field, value in one.items() if field != "conservation"}
             | {"windows": [(each["window_id"], each["billed_ms"], each["ended_at"]) for each in one["windows"]]}
@@ -303,7 +303,7 @@ class Instances(RuleBasedStateMachine):
             self._do(" ".join(["report", instance_id, report, *options]))
 
     def _command(self, words: str) -> str:
-        """Give a command; returns `accepted` or the code of its refusal, which changes nothing (C2)."""
+        """Send a command; return `accepted` or the code of its rejection, which changes nothing (C2)."""
         before = self._kept()
         sent = self._do(words)
         (result,) = [each.value for each in sent if each.topic == "command.results"]

@@ -1,4 +1,4 @@
-"""Every state of an instance, by every command, report and timer: whole tables (I1 to I4, I9 to I11)."""
+"""Every state of an instance, by every command, report and timer: complete tables (I1 to I4, I9 to I11)."""
 
 from pathlib import Path
 from typing import Any
@@ -10,11 +10,11 @@ from tests.world.checks import check_outputs, check_rows
 from tests.world.timeline import to_clock, to_ms
 from tests.world.world import Sent, World
 
-ENTERED = "12:18:45.500"  # when the instance came into the state of the row
-NOW = "12:20:30.125"  # when the event happens
+ENTERED = "12:18:45.500"  # when the instance entered the row's state
+NOW = "12:20:30.125"  # the time of the event
 
-# What is owed of a meter that ran from ENTERED to NOW, settled by a change (I2).
-OWED = [("12:18:45.500", 14_500), ("12:19", 60_000), ("12:20", 30_125)]
+# The usage events of a meter that ran from ENTERED to NOW, billed at a change (I2).
+PIECES = [("12:18:45.500", 14_500), ("12:19", 60_000), ("12:20", 30_125)]
 
 MONEY = ["00:00 price instance.h100.1x 100", "00:00 price disk 0.01", "00:00 balance 1000000"]
 LAUNCHED = ["12:00 deploy i", "12:01 report i workload_up"]
@@ -36,9 +36,9 @@ ARRANGE = {
     "stopped": [*LAUNCHED, "12:02 stop_instance i", f"{ENTERED} report i stop_confirmed"],
     "destroying": [*LAUNCHED, f"{ENTERED} destroy_instance i"],
     "destroyed": [*LAUNCHED, "12:02 destroy_instance i", f"{ENTERED} report i teardown_finished"],
-    # It had run, and was lost: its GPUs are released.
+    # It has run, and its workload was lost: its GPUs are released.
     "error": [*LAUNCHED, f"{ENTERED} report i workload_lost"],
-    # It failed before reaching the host: it never ran, and holds its slice.
+    # Its launch failed before it reached the host: it never ran, and its GPUs stay reserved.
     "error_held": ["12:00 deploy i", f"{ENTERED} report i launch_failed reached_host=false"],
 }
 
@@ -105,25 +105,25 @@ def ignored(world: World) -> int:
     return sum(number for (kind, _), number in world.counts.items() if kind == "ignored")
 
 
-def test_the_table_is_whole() -> None:
+def test_the_table_is_complete() -> None:
     assert len({(state, event) for state, event, *_ in EVENTS}) == len(EVENTS) == 10 * 18
     assert {state for state, *_ in EVENTS} == {state for state, *_ in TIMERS} == set(ARRANGE)
 
 
 @pytest.mark.parametrize("row", EVENTS, ids=lambda row: f"{row[0]}-{row[1]}")
 def test_state_and_event(row: list[str]) -> None:
-    state, event, answer, to, code, orders, held, meter, changes, settled = row
+    state, event, outcome, to, code, orders, held, meter, changes, settled = row
     world = arranged(state)
     before = world.view("instance", "i")["entered_at"]
 
     sent = world.do(line(event))
     if event in COMMANDS:
         (result,) = of(sent, "command.results")
-        assert result.get("code", result["outcome"]) == answer
-        assert (result["status"], result["target"]) == (STATUSES[answer], "i")
+        assert result.get("code", result["outcome"]) == outcome
+        assert (result["status"], result["target"]) == (STATUSES[outcome], "i")
         assert not world.counts
     else:
-        assert ignored(world) == (answer in {"ignored", "same"})
+        assert ignored(world) == (outcome in {"ignored", "same"})
     assert of(sent, "dead.letters") == []
 
     instance = world.view("instance", "i")
@@ -136,7 +136,7 @@ def test_state_and_event(row: list[str]) -> None:
     reason = REASONS.get(event, event.removesuffix("_before_host"))
     assert changes_of(sent) == [f"{change} {reason}" for change in words(changes)]
     usage = [(each["id"], each["duration_ms"]) for each in of(sent, "croesus.usage")]
-    assert usage == [(f"i:{settled}:{rfc3339(to_ms(at))}", ms) for at, ms in (OWED if settled != "-" else [])]
+    assert usage == [(f"i:{settled}:{rfc3339(to_ms(at))}", ms) for at, ms in (PIECES if settled != "-" else [])]
     assert instance["entered_at"] == (rfc3339(to_ms(NOW)) if words(changes) and to != state.split("_")[0] else before)
     for change in of(sent, "lifecycle.changes"):
         has_error = change["to"] in {"error", to}

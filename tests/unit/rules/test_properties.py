@@ -59,7 +59,7 @@ BEGINNING = [
     ["create", "d3", "serving=serverless", "min=0"],
     ["healthy", "d1-r1"],
 ]
-# Whatever was unpriced or suspended is over, everything is stopped, and the clock has time to catch up.
+# All prices are set, no org is suspended, everything is stopped, and there are enough ticks to catch up.
 END = [["price", "dedicated.h100.1x", "2.50"], ["price", "dedicated.a100.2x", "1.50"], ["reinstate"]]
 END += [["stop", deployment] for deployment in ("d1", "d2", "d3")]
 
@@ -132,7 +132,7 @@ def test_no_batch_and_no_crash_changes_a_byte(steps: list[tuple[int, list[str]]]
 @given(STEPS, st.randoms(use_true_random=False))
 @settings(max_examples=60, deadline=None)
 def test_records_that_come_twice_change_nothing(steps: list[tuple[int, list[str]]], random: Random) -> None:
-    """Duplicates, at once or later where an id tells (C1, C4): the same usage, changes and orders; the same results."""
+    """Duplicates, at once or, for records with an id, later (C1, C4): the same usage, changes, orders and results."""
     records = log_of(steps)
     expected = written(undisturbed(records))
 
@@ -149,7 +149,7 @@ def test_records_that_come_twice_change_nothing(steps: list[tuple[int, list[str]
 
     for topic in ("lifecycle.changes", "execlet.orders"):
         assert found[topic] == expected[topic]
-    # Twice the ticks are twice the pace of catching up (B5): the time of sending may differ, what is sent may not.
+    # With twice the ticks, catching up is twice as fast (B5): the times of sending may differ, the events may not.
     assert sorted(usage[2] or b"" for usage in found["croesus.usage"]) == sorted(
         usage[2] or b"" for usage in expected["croesus.usage"]
     )
@@ -161,7 +161,7 @@ def test_records_that_come_twice_change_nothing(steps: list[tuple[int, list[str]
 def test_times_out_of_order_make_no_overlap_and_lose_nothing(
     steps: list[tuple[int, list[str]]], shifts: list[int]
 ) -> None:
-    """B1 D, B10, B12: whatever the times are, one record after the other."""
+    """B1 D, B10, B12: any times, one record after the other."""
     world = World()
     ordered = log_of(steps)
     shifts = [*[0] * len(BEGINNING), *shifts[: len(steps)], *[0] * len(ordered)]

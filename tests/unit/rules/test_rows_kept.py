@@ -43,7 +43,7 @@ def test_an_org_with_a_balance_or_a_suspension_stays() -> None:
     world.do("9d 12:00 tick")
     assert world.orgs() == ["acme", "bolt"]
     world.do("9d 12:01 price dedicated.h100.1x 1", "9d 12:02 tick", "9d 12:03 bolt: reinstate", "10d 12:03 tick")
-    # What it used by day (U1) and the id that it used stay for 400 days.
+    # Its usage by day (U1) and its id stay for 400 days.
     assert world.orgs() == ["acme"]
     world.do("409d 12:01:59.999 tick")
     assert world.orgs() == ["acme"]
