@@ -15,7 +15,7 @@ from schemas.dead_letters import MAX_DEAD_LETTER_BYTES, DeadLetter
 from schemas.heartbeats import Heartbeat
 from schemas.times import is_time
 from streams.billing.prices import Prices
-from streams.billing.usage import encode_usage
+from streams.billing.usage import Charge, encode_usage
 from streams.billing.windows import Origin
 from streams.engine import position as positions
 from streams.engine.changelogs import ends_after
@@ -28,7 +28,7 @@ from streams.engine.rowcodec import TYPES, RowReader, encode_row
 from streams.limits import DAY_MS
 from streams.rules.accountant import Accountant
 from streams.rules.context import Switches
-from streams.rules.decision import Charge, Decision, LogLine
+from streams.rules.decision import Decision, LogLine
 from streams.rules.rows import row_key
 from streams.rules.store import NEVER, RowStore
 from streams.rules.tick import is_void
@@ -110,10 +110,10 @@ class Commit:
     def usage(self) -> Iterator[tuple[bytes, bytes, int]]:
         """Yield key, value and timestamp of every usage event. Each is encoded when needed: there may be millions."""
         org_id, key = "", b""
-        for window, start_ms, end_ms, timestamp in self.charges:
+        for (window, _, _, timestamp), value in zip(self.charges, encode_usage(self.charges), strict=True):
             if window.org_id is not org_id:
                 org_id, key = window.org_id, window.org_id.encode()
-            yield key, encode_usage(window, start_ms, end_ms), timestamp
+            yield key, value, timestamp
 
 
 class Shard:
@@ -462,7 +462,7 @@ class Shard:
         self._decision, self._outgoing, self._outgoing_bytes = Decision(), [], 0
         for (kind, detail), count in decision.counts.items():
             self.position.add(kind, detail, count)
-        for meter, count in Counter(charge.window.meter for charge in decision.charges).items():
+        for meter, count in Counter(charge[0].meter for charge in decision.charges).items():
             self.position.add("usage", meter, count)
         self.counters = self.position.flat_counts()
         partition = self.partition

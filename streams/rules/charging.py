@@ -14,7 +14,7 @@ from streams.billing.windows import Held, OwedCredit, Window, next_pieces
 from streams.limits import DAY_MS, HEARTBEAT_GRACE_MS, MINUTE_MS
 from streams.meters import METERS, METERS_OF, OwnerKind
 from streams.rules.context import Switches, Turn
-from streams.rules.decision import Charge, LogLine
+from streams.rules.decision import LogLine
 from streams.rules.rows import Deployment, Instance, Owner, Replica, WindowCount
 from topics.catalogue import CREDITS
 
@@ -82,7 +82,7 @@ def bill(turn: Turn, window: Window, price: int) -> None:
     """Bill the next pieces of a window at `price` (atto per hour), and finish it when nothing is left (B4 to B6)."""
     ms_by_day: dict[int, int] = {}
     for start, end in next_pieces(window, turn.now):
-        turn.decision.charges.append(Charge(window, start, end, turn.now))
+        turn.decision.charges.append((window, start, end, turn.now))
         turn.store.bill(window, end)
         ms_by_day[start // DAY_MS] = ms_by_day.get(start // DAY_MS, 0) + end - start
     for number, ms in ms_by_day.items():
@@ -148,7 +148,7 @@ def bill_due(turn: Turn, kind: OwnerKind) -> None:
         in_time = heartbeat is None or heartbeat + HEARTBEAT_GRACE_MS >= minute
         if is_open and in_time and before >= minute - MINUTE_MS:
             # The same as `bill` at a third of its cost, for the usual case: one piece, up to this minute.
-            charges.append(Charge(window, before, minute, now))
+            charges.append((window, before, minute, now))
             store.bill(window, minute)
             found.unit_ms += (minute - before) * window.quantity
         else:

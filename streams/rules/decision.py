@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from schemas.base import Wire
-from streams.billing.windows import Window
+from streams.billing.usage import Charge
 
 
 class Output(NamedTuple):
@@ -15,15 +15,6 @@ class Output(NamedTuple):
     org_id: str
     timestamp: int
     message: Wire | bytes
-
-
-class Charge(NamedTuple):
-    """One piece of a window to bill: a usage event that is not encoded yet, since a tick yields 100,000 of them."""
-
-    window: Window
-    start_ms: int
-    end_ms: int
-    timestamp: int
 
 
 class LogLine(NamedTuple):

@@ -69,9 +69,8 @@ def test_a_usage_event_has_the_models_bytes(
             "duration_ms": duration_ms,
         }
     )
-    assert encode_usage(window(meter, org_id, owner_id, deployment, profile, quantity), start_ms, end_ms) == encode(
-        model
-    )
+    charged = window(meter, org_id, owner_id, deployment, profile, quantity)
+    assert list(encode_usage([(charged, start_ms, end_ms, 0)])) == [encode(model)]
     assert usage_id(meter, owner_id, start_ms) == usage_event_id
 
 
@@ -106,4 +105,13 @@ def test_a_usage_event_has_the_models_bytes(
 )
 def test_usage_on_the_wire(meter: str, expected: str) -> None:
     deployment_id = "d" if meter == "dedicated" else None
-    assert encode_usage(window(meter, "o", "x", deployment_id, "p", 1), 0, 60_000).decode() == expected
+    (event,) = encode_usage([(window(meter, "o", "x", deployment_id, "p", 1), 0, 60_000, 0)])
+    assert event.decode() == expected
+
+
+def test_events_next_to_each_other_share_nothing_that_differs() -> None:
+    dedicated, gpu = window("dedicated", "o", "r", "d", "p", 1), window("gpu", "o", "i", None, "q", 2)
+    times = [(0, 60_000), (0, 60_000), (0, 30_000), (30_000, 60_000)]
+    charges = [(charged, start, end, 7) for start, end in times for charged in (dedicated, gpu, gpu)]
+    assert list(encode_usage(charges)) == [event for charge in charges for event in encode_usage([charge])]
+    assert len(set(encode_usage(charges))) == 6

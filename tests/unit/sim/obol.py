@@ -49,10 +49,8 @@ class Platform:
         if dead is not None:
             self.dead.append(dead)
         self.counts.update(decision.counts)
-        for charge in decision.charges:
-            yield Output(
-                catalogue.USAGE.name, charge.timestamp, encode_usage(charge.window, charge.start_ms, charge.end_ms)
-            )
+        for (_, _, _, timestamp), value in zip(decision.charges, encode_usage(decision.charges), strict=True):
+            yield Output(catalogue.USAGE.name, timestamp, value)
         for output in decision.outputs:
             value = output.message if isinstance(output.message, bytes) else codec.encode(output.message)
             yield Output(output.topic, output.timestamp, value)
