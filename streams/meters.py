@@ -6,6 +6,7 @@ are its usage events (`schemas/usage.py`).
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
@@ -56,11 +57,13 @@ class InstanceSpecification(Protocol):
 SpecificationT = TypeVar("SpecificationT")
 
 
+@lru_cache(maxsize=1_024)
 def dedicated_profile(gpu_type: str, gpu_count: int) -> str:
     """Return the profile of a dedicated replica, priced per hour: dedicated.h100.1x (B1)."""
     return f"dedicated.{gpu_type}.{gpu_count}x"
 
 
+@lru_cache(maxsize=1_024)
 def instance_profile(gpu_type: str, gpu_count: int) -> str:
     """Return the profile of an instance's GPUs, priced per hour: instance.a100.2x."""
     return f"instance.{gpu_type}.{gpu_count}x"

@@ -168,12 +168,14 @@ class RowReader:
             opened_at,
             billed_until,
             last_health_check,
-            self._origin(opened_by),
+            self._origin(opened_by, opened_at),
             *ending,
         )
 
-    def _origin(self, origin: Origin) -> Origin:
-        return origin._replace(topic=self._known.setdefault(origin.topic, origin.topic))
+    def _origin(self, origin: Origin, opened_at: int) -> Origin:
+        topic = self._known.setdefault(origin.topic, origin.topic)
+        # A window nearly always opens at the time of its record: then both share one integer.
+        return Origin(topic, origin.offset, opened_at if origin.timestamp == opened_at else origin.timestamp)
 
 
 def _refuse_newer(table: str, key: bytes, value: bytes, known: int, error: Exception) -> None:

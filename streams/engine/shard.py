@@ -29,7 +29,7 @@ from streams.limits import DAY_MS
 from streams.rules.accountant import Accountant
 from streams.rules.context import Switches
 from streams.rules.decision import Decision, LogLine
-from streams.rules.rows import row_key
+from streams.rules.rows import Row, row_key
 from streams.rules.store import NEVER, RowStore
 from streams.rules.tick import is_void
 from topics.catalogue import CLOCK, DEAD_LETTERS, HEARTBEATS, INBOUND, PRICES, TOPICS, USAGE
@@ -190,23 +190,26 @@ class Shard:
                 if value is None:
                     continue  # removed since, or decoded for a later assignment
                 try:
-                    self._check_home(table, key)
-                    self.store.restore(self._reader.read(table, key, value))
+                    row = self._reader.read(table, key, value)
+                    if row.org_id not in self.store.orgs:
+                        self._check_home(row)
+                    self.store.restore(row)
                 except (UnicodeDecodeError, msgspec.MsgspecError) as error:
-                    row = key.decode(errors="replace")
-                    msg = f"the row {row!r} of {table}, partition {self.partition}, can't be restored: {error}"
+                    name = key.decode(errors="replace")
+                    msg = f"the row {name!r} of {table}, partition {self.partition}, can't be restored: {error}"
                     raise AccidentError(Accident.UNREADABLE_ROW, msg) from error
                 self.decoded_rows += 1
                 if number % ROWS_PER_STEP == 0:
                     yield
 
-    def _check_home(self, table: str, key: bytes) -> None:
-        org_id, _ = self._reader.split(key)
-        if org_id in self.store.orgs or (home := partition_of(org_id, self.partitions)) == self.partition:
+    def _check_home(self, row: Row) -> None:
+        home = partition_of(row.org_id, self.partitions)
+        if home == self.partition:
             return
         msg = (
-            f"the row {key.decode()!r} of {table} is in partition {self.partition}, but belongs in partition {home} of "
-            f"{self.partitions}: the rows were written under another number of partitions, or moved by other means"
+            f"the row {row_key(row).decode()!r} of {row.TABLE} is in partition {self.partition}, but belongs in "
+            f"partition {home} of {self.partitions}: the rows were written under another number of partitions, or "
+            "moved by other means"
         )
         raise AccidentError(Accident.MISPLACED_ROW, msg)
 
