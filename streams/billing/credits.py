@@ -68,7 +68,7 @@ def credit_of(window: Window, piece: Piece, labels: dict[str, str] | None) -> Cr
     billed_from = max(window.opened_at, floor_minute(piece.start))
     usage = usage_id(window.meter, window.owner_id, billed_from)
     start = rfc3339(piece.start)
-    return Credit.model_construct(
+    return Credit(
         id=f"{usage}:credit:{start}",
         usage_id=usage,
         reason=piece.reason,

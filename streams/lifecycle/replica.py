@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 
 from streams.lifecycle.machine import Machine, Stay
@@ -139,6 +140,7 @@ def read_signal(status: str, message: str, *, healthy: bool | None = None) -> Si
     return _SIGNAL_BY_STATUS[status]
 
 
+@lru_cache(maxsize=256)
 def says_healthy(message: str) -> bool:
     """Return whether the word "healthy" occurs in a text and no occurrence of it is denied (R2)."""
     text = message.lower().replace("’", "'")

@@ -22,7 +22,7 @@ def send_change(
             kind = "replica"
         case Instance():
             kind, code, message = "instance", entity.error_code, entity.error_message
-    change = LifecycleChange.model_construct(
+    change = LifecycleChange(
         event_id=f"{kind}:{entity.row_id}:{entity.changes_made}",
         org_id=entity.org_id,
         kind=kind,

@@ -66,7 +66,7 @@ def send_order(turn: Turn, instance: Instance, order: Order) -> None:
     last = instance.orders.get(order, NEVER_SENT)
     count = OrderCount(last.sent + 1, last.attempt + 1, floor_minute(turn.now))
     turn.store.change(instance, orders={**instance.orders, order: count})
-    message = HostOrder.model_construct(
+    message = HostOrder(
         order_id=f"{instance.instance_id}:{order}:{count.sent}",
         org_id=instance.org_id,
         instance_id=instance.instance_id,

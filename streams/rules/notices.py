@@ -70,7 +70,7 @@ def _send(turn: Turn, kind: NoticeKind, burn: int, runway: int | None, threshold
     org = turn.rows.org
     sent = SentNotice(kind, threshold_s, turn.now)
     turn.store.change(org, notices_made=org.notices_made + 1, notices=(*org.notices, sent)[-MAX_NOTICES_SHOWN:])
-    notice = Notice.model_construct(
+    notice = Notice(
         notice_id=f"{org.org_id}:notice:{org.notices_made}",
         org_id=org.org_id,
         kind=kind,

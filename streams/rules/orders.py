@@ -21,7 +21,7 @@ def send_order(
         attempt = replica.aborts_sent + 1
         store.change(replica, aborts_sent=attempt)
     suffix = "" if attempt == 1 else f":{attempt}"
-    message = ExecletOrder.model_construct(
+    message = ExecletOrder(
         order_id=f"{replica.replica_id}:{order}{suffix}",
         org_id=replica.org_id,
         deployment_id=replica.deployment_id,

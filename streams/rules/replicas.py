@@ -60,5 +60,7 @@ def _enter_running(turn: Turn, deployment: Deployment, replica: Replica) -> None
         active_at=max(deployment.active_at, turn.now),
     )
     open_windows(turn, replica, replica.status, deployment)
-    last_health_check = max(replica.last_health_check or 0, turn.now)
-    turn.store.change(replica, last_health_check=None if replica.open_windows else last_health_check)
+    if not replica.open_windows:
+        turn.store.change(replica, last_health_check=max(replica.last_health_check or 0, turn.now))
+    elif replica.last_health_check is not None:
+        turn.store.change(replica, last_health_check=None)

@@ -257,9 +257,11 @@ class OrgRows:
                 self._unindex_window(row)
 
     def _index_window(self, window: Window) -> None:
-        _SET[Window]["labels_json"](window, self._labels_json(window))
+        specification = self._specification(window)
+        if specification is not None and specification.labels_json:
+            _SET[Window]["labels_json"](window, specification.labels_json)
         if window.ended_at is None:
-            self._set_open(window, lambda windows: (*windows, window))
+            self._add_open(window)
         else:
             self._closed_of.setdefault(window.owner_id, []).append(window)
         if not window.done:
@@ -272,14 +274,14 @@ class OrgRows:
 
     def _close_window(self, window: Window, ended_at: int, closed_by: Origin) -> None:
         # It stays due, so that only the indexes of open and closed windows change.
-        self._set_open(window, lambda windows: tuple(one for one in windows if one is not window))
+        self._remove_open(window)
         _SET[Window]["ended_at"](window, ended_at)
         _SET[Window]["closed_by"](window, closed_by)
         self._closed_of.setdefault(window.owner_id, []).append(window)
 
     def _unindex_window(self, window: Window) -> None:
         if window.ended_at is None:
-            self._set_open(window, lambda windows: tuple(one for one in windows if one is not window))
+            self._remove_open(window)
         else:
             closed = self._closed_of[window.owner_id]
             closed.remove(window)
@@ -295,28 +297,36 @@ class OrgRows:
             return self.deployments.get(window.deployment_id)
         return self.instances.get(window.owner_id)
 
-    def _labels_json(self, window: Window) -> str:
-        specification = self._specification(window)
-        return "" if specification is None else specification.labels_json
+    def _add_open(self, window: Window) -> None:
+        owner = self._owner_with_row(window)
+        _SET[type(owner)]["open_windows"](owner, (*owner.open_windows, window))
 
-    def _set_open(self, window: Window, change: Callable[[tuple[Window, ...]], tuple[Window, ...]]) -> None:
+    def _remove_open(self, window: Window) -> None:
+        owner = self._owner_with_row(window)
+        _SET[type(owner)]["open_windows"](owner, tuple(one for one in owner.open_windows if one is not window))
+
+    def _owner_with_row(self, window: Window) -> Owner:
         owner = self.owner_of(window)
         if owner is None:
             msg = f"org {window.org_id}: window {window.window_id} is open, but its owner {window.owner_id} has no row"
             raise AssertionError(msg)
-        _SET[type(owner)]["open_windows"](owner, change(owner.open_windows))
+        return owner
 
     def _count(self, owner: Owner, sign: int) -> None:
-        for profile, count in self.burn_of(owner).items():
-            self.units[profile] += sign * count
-            if not self.units[profile]:
-                del self.units[profile]
-
-    def burn_of(self, owner: Owner) -> dict[str, int]:
-        """Return how many units of each profile `owner` adds to the burn in its state (I6)."""
-        if isinstance(owner, Replica):
-            return burn_units(owner.OWNER, owner.status, self.deployments.get(owner.deployment_id))
-        return burn_units(owner.OWNER, owner.stage, owner)
+        """Add the units of `owner` to the burn, or with sign −1 remove them (I6)."""
+        stage, specification = (
+            (owner.status, self.deployments.get(owner.deployment_id))
+            if isinstance(owner, Replica)
+            else (owner.stage, owner)
+        )
+        if stage not in _BURNING[owner.OWNER]:
+            return
+        for meter in METERS_OF[owner.OWNER]:
+            if stage in meter.burns_in and (quantity := meter.quantity(specification)):
+                profile = meter.profile(specification)
+                self.units[profile] += sign * quantity
+                if not self.units[profile]:
+                    del self.units[profile]
 
 
 def _set_labels_json(row: Deployment | Instance) -> None:
@@ -325,18 +335,6 @@ def _set_labels_json(row: Deployment | Instance) -> None:
         labels = dict(sorted(row.labels.items()))
         text = json.dumps(labels, ensure_ascii=False, separators=(",", ":"))
         _SET[type(row)]["labels_json"](row, f',"labels":{text}')
-
-
-def burn_units(kind: OwnerKind, stage: str, specification: Any) -> dict[str, int]:
-    """Return how many units of each profile an owner at `stage` (a replica: in that status) adds to the burn (I6)."""
-    if stage not in _BURNING[kind]:
-        return {}
-    units = {
-        meter.profile(specification): meter.quantity(specification)
-        for meter in METERS_OF[kind]
-        if stage in meter.burns_in
-    }
-    return {profile: count for profile, count in units.items() if count}
 
 
 class RowStore:
@@ -368,13 +366,15 @@ class RowStore:
 
     def restore(self, row: Row) -> None:
         """Add `row` from its changelog; it replaces an earlier one of its key."""
-        known = self._known(row.TABLE, row.org_id, row.row_id)
-        if isinstance(known, Replica | Instance):
-            # Its open windows refer to the existing row object.
-            self._assign(known, {name: getattr(row, name) for name in _WRITTEN[type(row)]})
-            return
-        if known is not None:
-            self.orgs[row.org_id]._delete(known)
+        rows = self.orgs.get(row.org_id)
+        if rows is not None and not isinstance(row, EventMemory):
+            known = rows.table(row.TABLE).get(row.row_id)
+            if isinstance(known, Replica | Instance):
+                # Its open windows refer to the existing row object.
+                self._assign(known, {name: getattr(row, name) for name in _WRITTEN[type(row)]})
+                return
+            if known is not None:
+                rows._delete(known)
         self._insert(row)
 
     def restore_removed(self, table: str, org_id: str, row_id: str) -> None:
@@ -497,6 +497,8 @@ class RowStore:
         since: int | None = None
         kept_ms = self.retention_ms
         match row:
+            case Window() | Replica() if row.ended_at is None:
+                return None
             case CommandMemory() | OperatorCommandMemory():
                 since, kept_ms = row.at, DEDUPE_MS
             case UsedId():
