@@ -13,6 +13,7 @@ import signal
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import cycle
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -114,6 +115,8 @@ def with_invalid_records(log: Iterable[Sent], seed: int, share: float) -> Iterat
     Each has the partition and the timestamp of the record before it.
     """
     rng = random.Random(f"{seed}/invalid")
+    # In turn, so that every topic gets a record of an unknown entity, whatever the seed.
+    values = {topic: cycle((None, *_GARBAGE)) for topic in _UNKNOWN}
     for number, record in enumerate(log):
         yield record
         wanted = share if record.topic == HEARTBEATS.name else _RARER * share
@@ -121,7 +124,7 @@ def with_invalid_records(log: Iterable[Sent], seed: int, share: float) -> Iterat
             # An id that a topic does not have is an unknown field, and ignored.
             ids = {"org_id": record.key.decode(), "event_id": f"odd-{number}", "command_id": f"odd-{number}"}
             unknown = json.dumps(_UNKNOWN[record.topic] | ids).encode()
-            yield record._replace(value=rng.choice((*_GARBAGE, unknown)))
+            yield record._replace(value=next(values[record.topic]) or unknown)
 
 
 _RARER = 40
