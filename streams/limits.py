@@ -24,7 +24,7 @@ __all__ = [
     "MAX_EVENTS_PER_WINDOW_PER_RECORD",
     "MAX_INSTANCES",
     "MAX_NOTICES_SHOWN",
-    "MAX_RESULTS_WITH_WORDS",
+    "MAX_RESULTS_WITH_REASON",
     "MAX_VALUE_BYTES",
     "MINUTE_MS",
     "MIN_FIRST_REPLICAS",
@@ -91,8 +91,8 @@ MAX_CLOCK_DIFFERENCE_MS: Final = 5 * MINUTE_MS
 RUNWAY_THRESHOLDS_S: Final = (86_400, 3_600)
 """N1: runways below which an org gets a notice, the higher one first."""
 
-MAX_RESULTS_WITH_WORDS: Final = 10_000
-"""C1: beyond so many remembered results of an org, `INVALID` gives no reason, so that a flood costs little memory."""
+MAX_RESULTS_WITH_REASON: Final = 10_000
+"""C1: beyond so many remembered results of an org, `INVALID` has no reason, so that many of them cost little memory."""
 
 RUNWAY_NOTICE_INTERVAL_MS: Final = 6 * HOUR_MS
 """N1: the least time between two notices of one threshold, unless the balance was raised in between."""

@@ -1,4 +1,4 @@
-"""A log filter: the clients of a cluster that is away write hundreds of lines a second, which are all the same."""
+"""A log filter for repeated lines: while a cluster is unreachable, its clients log the same line hundreds of times."""
 
 import logging
 import time
@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Final
 
 EVERY_S: Final = 10.0
-"""How often a line of a client is written that repeats itself."""
+"""How often a repeated line of a client is logged."""
 
 CLIENTS: Final = ("aiokafka", "streams.engine.fetcher")
-"""The loggers, by the beginning of their names, whose lines are written but every `EVERY_S`."""
+"""The prefixes of the loggers' names to which this applies."""
 
 
 class Repeats(logging.Filter):
-    """Passes each warning and error of a client once in `EVERY_S`, whatever values are in it."""
+    """Passes each warning and error statement of a client once in `EVERY_S`, with any values."""
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -21,10 +21,10 @@ class Repeats(logging.Filter):
         self._written_s: dict[tuple[str, int], float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether a line is to be written."""
+        """Return whether to log a line."""
         if record.levelno < logging.WARNING or not record.name.startswith(CLIENTS):
             return True
-        # Where it was logged: the message has its values in it, and may have lost its secrets, by now.
+        # The statement, not the message: by now the message has values in it, and secrets may be redacted.
         statement, now_s = (record.pathname, record.lineno), self._now_s()
         before_s = self._written_s.get(statement)
         if before_s is not None and now_s < before_s + EVERY_S:

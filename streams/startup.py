@@ -72,7 +72,7 @@ def make_data_dir(folder: Path) -> None:
 
 
 def set_up_log() -> None:
-    """Let lines of level info from `streams` into a log that shows only warnings, and few of those that repeat."""
+    """Log info lines of `streams` where only warnings are logged, and repeated lines of clients once in a while."""
     logging.getLogger("streams").setLevel(logging.INFO)
     for handler in logging.root.handlers:
         handler.addFilter(Repeats())

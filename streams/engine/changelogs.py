@@ -11,7 +11,7 @@ def new_changelog(name: str, settings: ProvisionSettings) -> NewTopicSpec:
     """Return the topic to create for a changelog, by its full name: its rows are as durable as the outputs."""
     config = {
         "cleanup.policy": "compact",
-        # A restore also reads what is not yet compacted. The active segment never is, so segments are small.
+        # A restore reads records that are not compacted yet. The active segment never is, so segments are small.
         "segment.bytes": str(16 * 1024 * 1024),
         "segment.ms": str(600_000),
         "min.cleanable.dirty.ratio": "0.1",

@@ -66,7 +66,7 @@ class ClusterWatch:
     `inputs`: full names of the input topics, prices included, and their names without namespace. `prices_read` returns
     the offset up to which prices were read. `topic_ids`: by name without namespace, the ids that the check at start
     found. `is_answering`: whether the cluster responded to the last request. `disagreements`: settings that are not
-    the same on other workers, one line each. `transactions`: those that keep inputs from being read.
+    the same on other workers, one line each. `transactions`: open ones of other programs, which block inputs.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class ClusterWatch:
             await self._clock.sleep(WATCH_S)
             asked_s = self._clock.monotonic_s()
             try:
-                await self.transactions.look(*await self._twice(self._check))
+                await self.transactions.check(*await self._twice(self._check))
                 if round_ % SETTINGS_EVERY == 0:
                     await self._compare_settings()
                     await self._twice(self._check_configs)
@@ -206,7 +206,7 @@ class ClusterWatch:
             return await check()
 
     async def _check(self) -> tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int]]:
-        """Return the offsets up to which inputs were read, and where these end."""
+        """Return the offsets up to which inputs were read, and their end offsets."""
         working = self._partitions.working()
         shards = self._partitions.shards
         applied = {
@@ -247,9 +247,9 @@ class ClusterWatch:
     async def _check_offsets(
         self, applied: Mapping[TopicPartition, int], changelog_ends: Mapping[TopicPartition, int]
     ) -> Mapping[TopicPartition, int]:
-        """Return where the inputs and the changelogs end.
+        """Return the end offsets of the inputs and the changelogs.
 
-        Raises `AccidentError` where an input ends before what was applied, or a changelog has lost rows.
+        Raises `AccidentError` if an input ends before what was applied, or a changelog has lost rows.
         """
         asked = [*applied, *changelog_ends]
         ends = await self._admin.end_offsets(asked)
@@ -261,7 +261,7 @@ class ClusterWatch:
         return ends
 
     async def _check_configs(self) -> None:
-        """Raise `AccidentError` where a topic's configuration is no longer what is required at start."""
+        """Raise `AccidentError` if a topic's configuration is not the required one any more."""
         settings = self._settings
         changelogs = [new_changelog(name, settings) for name in self._changelogs.names()]
         try:

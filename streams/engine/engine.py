@@ -192,7 +192,7 @@ class Engine:
 
     @property
     def open_transactions(self) -> list[str]:
-        """Where a transaction of another program keeps inputs from being read, one line each."""
+        """Open transactions of other programs that block inputs, one line each."""
         return self._watch.transactions.lines
 
     @property

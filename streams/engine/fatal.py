@@ -81,7 +81,7 @@ def end_with(what: str, error: BaseException) -> NoReturn:
 async def guarded(what: str, work: Coroutine[Any, Any, None]) -> None:
     """Await `work`. An exception that it raises ends the process; the log line names `what`.
 
-    So does a cancellation, where it is not this task that was cancelled but something that `work` awaits.
+    So does a cancellation of something that `work` awaits, unless this task itself was cancelled.
     """
     try:
         await work

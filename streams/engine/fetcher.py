@@ -211,7 +211,7 @@ class BoundedFetcher(Fetcher):
         try:
             return await self._fetch(assignment, node_id, request)
         except asyncio.CancelledError:
-            # `close` awaits what it has cancelled, and would itself seem cancelled.
+            # `close` awaits the tasks that it has cancelled; a raised cancellation would look like its own.
             return False
 
     async def _fetch(self, assignment: Any, node_id: int, request: Any) -> bool:

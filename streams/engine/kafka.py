@@ -188,7 +188,7 @@ class AioKafkaAdmin(_Client[AIOKafkaConsumer], ports.Admin):
 
     @asynccontextmanager
     async def _reader(self) -> AsyncIterator[AIOKafkaConsumer]:
-        """Yield a consumer in no group that reads what is committed."""
+        """Yield a consumer without a group that reads committed records."""
         reader = AIOKafkaConsumer(**self._reading)
         try:
             await reader.start()

@@ -167,13 +167,13 @@ class Admin(Protocol):
         """Return each partition's high watermark, after the records of open transactions. Raises `KafkaError`."""
 
     async def stable_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Give each partition's last stable offset: before the first open transaction. Raises `KafkaError`."""
+        """Return each partition's last stable offset: before the first open transaction. Raises `KafkaError`."""
 
     async def topics(self, names: Iterable[str]) -> dict[str, TopicState]:
         """Describe those of the topics that exist. Raises `KafkaError`."""
 
     async def check_configs(self, topics: Sequence[NewTopicSpec]) -> None:
-        """Raise `ProvisionError` where a topic's configuration differs from what is fixed, or `KafkaError`."""
+        """Raise `ProvisionError` if a topic's configuration differs in a fixed entry, or `KafkaError`."""
 
     async def last_records(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Record]:
         """Return the last committed record of each partition that has one. Raises `KafkaError`."""

@@ -37,9 +37,9 @@ class PriceReader:
         self._currency = currency
 
     async def start(self) -> None:
-        """Connect, and read every price that is stored now. Raises `KafkaError`.
+        """Connect, and read all stored prices. Raises `KafkaError`.
 
-        A transaction that is open is waited for, but not for ever: one that never ends would keep all workers away.
+        Waits for an open transaction, but not for ever: one that never ends would keep all workers from starting.
         """
         await self._reader.start()
         end = (await self._admin.end_offsets([(self.topic, 0)]))[self.topic, 0]
@@ -57,7 +57,7 @@ class PriceReader:
                 logged_s += _PROGRESS_S
 
     async def _wait_for_transaction(self, end: int) -> None:
-        """Read on to `end`, where a transaction is open before it. After `UNDECIDED_S`, leave the rest for later."""
+        """Read up to `end`, before which a transaction is open. After `UNDECIDED_S`, continue without the rest."""
         until_s = self._clock.monotonic_s() + UNDECIDED_S
         logged = -1
         while (stable := min(end, await self._reader.last_stable_offset())) < end:

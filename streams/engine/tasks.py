@@ -1,4 +1,4 @@
-"""Cancels tasks, and stops what has tasks of its own."""
+"""Cancels tasks, and stops clients that have tasks."""
 
 import asyncio
 from collections.abc import Awaitable, Iterable
@@ -21,7 +21,7 @@ async def cancel_and_wait(tasks: Iterable[asyncio.Task[Any]]) -> None:
 
 
 def is_cancelled() -> bool:
-    """Return whether the current task was cancelled; if not, a `CancelledError` is of something that it awaits."""
+    """Return whether the current task was cancelled; if not, a `CancelledError` comes from something that it awaits."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 

@@ -7,16 +7,16 @@ from typing import Final
 from streams.engine.ports import Admin, TopicPartition
 
 UNDECIDED_S: Final = 15.0
-"""How long a worker waits at its start for the end of a transaction that is open in the prices. Most end within a
-second; that of a producer that died is aborted at its timeout, and its prices are void."""
+"""How long a worker waits at its start for the end of an open transaction in the prices. Most end within a second;
+that of a killed producer is aborted at its timeout, and its prices are void."""
 
 log = logging.getLogger(__name__)
 
 
 class OpenTransactions:
-    """Finds the inputs in which a transaction is open for longer than from one look to the next.
+    """Finds the inputs in which a transaction stays open from one check to the next.
 
-    `lines`: one for each of their partitions.
+    `lines`: a message for each of their partitions.
     """
 
     def __init__(self, admin: Admin) -> None:
@@ -24,10 +24,10 @@ class OpenTransactions:
         self._admin = admin
         self._read: Mapping[TopicPartition, int] = {}
 
-    async def look(self, read: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> None:
-        """Look for them, log what is new, and what has passed. Raises `KafkaError`.
+    async def check(self, read: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> None:
+        """Find such partitions, and log changes. Raises `KafkaError`.
 
-        `read`: by partition, the offset up to which it was read; `ends`: where it ends, asked for after that.
+        `read`: the offset up to which each partition was read; `ends`: their end offsets, requested after that.
         """
         still = {
             partition: offset
@@ -45,12 +45,12 @@ class OpenTransactions:
             if line not in self.lines:
                 log.error("%s", line)
         if self.lines and not found:
-            log.info("no transaction of another program keeps an input from being read any more")
+            log.info("no open transaction blocks an input any more")
         self.lines = found
 
 
 def open_transaction(partition: TopicPartition, offset: int) -> str:
-    """Return the line about a transaction that is open since `offset` of a partition."""
+    """Return the message about a transaction that is open since `offset` of a partition."""
     name, number = partition
     return (
         f"{name} partition {number}: a transaction of another program is open since offset {offset}, and nothing after "

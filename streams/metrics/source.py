@@ -73,7 +73,7 @@ class Source(Protocol):
 
     @property
     def open_transactions(self) -> Sequence[str]:
-        """Where a transaction of another program keeps inputs from being read, one line each."""
+        """Open transactions of other programs that block inputs, one line each."""
 
     def shards(self) -> Sequence[ShardView]:
         """Return the assigned partitions, including those that are restoring."""

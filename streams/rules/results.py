@@ -4,7 +4,7 @@ from typing import NamedTuple, get_args
 
 from schemas.results import CommandResult, ResultCode
 from schemas.times import rfc3339
-from streams.limits import DEDUPE_MS, MAX_RESULTS_WITH_WORDS
+from streams.limits import DEDUPE_MS, MAX_RESULTS_WITH_REASON
 from streams.rules.context import Turn
 from streams.rules.decision import LogLine
 from streams.rules.rows import CommandMemory, OperatorCommandMemory
@@ -58,32 +58,32 @@ def send_again(turn: Turn, command_id: str) -> bool:
     if known is None or (turn.now >= known.at + DEDUPE_MS and not is_kept):
         return False
     turn.decision.counts["duplicate", turn.origin.topic] += 1
-    value = known.value or _without_words(turn.org_id, command_id, known.at)
+    value = known.value or _without_reason(turn.org_id, command_id, known.at)
     turn.decision.send(RESULTS.name, turn.org_id, turn.now, value.encode())
     return True
 
 
 def send_unread(turn: Turn, command_id: str, target: str | None, error: str) -> None:
-    """Send `INVALID` for a command that could not be read; beyond `MAX_RESULTS_WITH_WORDS`, without a reason.
+    """Send `INVALID` for a command that could not be read; beyond `MAX_RESULTS_WITH_REASON`, without a reason.
 
-    Of such a result only the time is kept, so that a flood of them costs its org no more than that.
+    Of such a result only the time is remembered, so that many of them cost little memory.
     """
     remembered = len(turn.rows.answers)
-    if turn.origin.topic == OPERATOR_COMMANDS.name or remembered < MAX_RESULTS_WITH_WORDS:
+    if turn.origin.topic == OPERATOR_COMMANDS.name or remembered < MAX_RESULTS_WITH_REASON:
         send_result(turn, command_id, target, Refusal("INVALID", f"command {command_id} can't be read: {error}"))
         return
-    if remembered == MAX_RESULTS_WITH_WORDS:
+    if remembered == MAX_RESULTS_WITH_REASON:
         fields: dict[str, str | int | None] = {"org_id": turn.org_id, "results": remembered}
         turn.decision.log_lines.append(
-            LogLine("warning", "an org has very many results; INVALID gives no reason any more", fields)
+            LogLine("warning", "an org has too many remembered results; INVALID has no reason any more", fields)
         )
     turn.store.add(CommandMemory(turn.org_id, command_id, turn.now, ""))
-    value = _without_words(turn.org_id, command_id, turn.now)
+    value = _without_reason(turn.org_id, command_id, turn.now)
     turn.decision.send(RESULTS.name, turn.org_id, turn.now, value.encode())
 
 
-def _without_words(org_id: str, command_id: str, at: int) -> str:
-    """Return the result of a command that could not be read, as it is again each time."""
+def _without_reason(org_id: str, command_id: str, at: int) -> str:
+    """Return the result, without a reason, of a command that could not be read; the same each time."""
     return CommandResult(
         command_id=command_id,
         org_id=org_id,

@@ -210,7 +210,7 @@ class Instance:
 class CommandMemory:
     """A command's result, byte for byte, to be sent again for 24 h (C1).
 
-    `value` is its JSON; empty for an `INVALID` one without words, which follows from the rest.
+    `value`: its JSON; empty for an `INVALID` one without a reason, which is built from the other fields.
     """
 
     TABLE: ClassVar[str] = "answers"

@@ -13,7 +13,7 @@ from sim.fleet import timeline
 from streams.engine.fatal import EXIT_RETRY
 from streams.limits import HOUR_MS, MINUTE_MS
 from tests.faults.in_process import check_published, reference_driver
-from tests.support.accidents import configure, results, stop_command, until_answered
+from tests.support.accidents import configure, results, stop_command, wait_for_results
 from tests.support.brokers import BROKERS, Broker, cluster
 from tests.support.workers import POLL_S, Installation, LagWatch, Sent, Worker
 from topics.catalogue import RESULTS
@@ -134,7 +134,7 @@ async def test_too_few_replicas_in_sync_are_waited_for(namespace: str) -> None:
             await installation.send([stop_command(installation, 1)])
             await asyncio.to_thread(worker.wait_for, "waiting for the commit of partition 0")
             await asyncio.to_thread(brokers[2].start)
-            await until_answered(installation, worker, {"c1"})
+            await wait_for_results(installation, worker, {"c1"})
             assert await asyncio.to_thread(worker.stop) == 0
         assert await results(installation) == {"c1"}
         assert len(await installation.read(RESULTS.name)) == 1

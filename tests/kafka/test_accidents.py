@@ -11,19 +11,19 @@ from streams.engine.fatal import EXIT_DAMAGED, EXIT_FAULT, EXIT_RETRY
 from streams.engine.table import TABLES
 from streams.settings import EXIT_WRONG_SETTING
 from tests.support.accidents import (
+    add_partitions,
+    apply_commands,
     configure,
     count,
     delete,
     delete_records,
-    grow,
     last_line,
-    make_again,
     obol,
+    recreate,
     refused,
     results,
     stop_command,
-    until_answered,
-    worked,
+    wait_for_results,
 )
 from tests.support.workers import Installation, Worker
 from topics.catalogue import COMMANDS, HEARTBEATS, PRICES, RESULTS, TOPICS
@@ -34,12 +34,12 @@ pytestmark = pytest.mark.kafka
 # Row 4: an input that is not what it was
 
 
-async def test_an_input_made_again_while_no_worker_runs_is_refused_until_it_is_accepted(
+async def test_a_recreated_input_while_no_worker_runs_is_refused_until_it_is_accepted(
     kafka_bootstrap: str, namespace: str
 ) -> None:
     installation = Installation(kafka_bootstrap, namespace, partitions=1)
-    await worked(installation)
-    await make_again(installation, COMMANDS.name)
+    await apply_commands(installation)
+    await recreate(installation, COMMANDS.name)
     await installation.send([stop_command(installation, 10)])
     for _ in range(2):
         line = await refused(installation, EXIT_DAMAGED, "input reset", f"{namespace}.{COMMANDS.name} was deleted")
@@ -50,28 +50,28 @@ async def test_an_input_made_again_while_no_worker_runs_is_refused_until_it_is_a
     assert "user.commands partition 0: applied up to offset 3, reading on from 0" in said
     assert "nothing to accept" in await asyncio.to_thread(obol, installation, "accept-reset", COMMANDS.name)
     with Worker(installation, "--without-web") as worker:
-        await until_answered(installation, worker, {"c10"})
+        await wait_for_results(installation, worker, {"c10"})
         await installation.send([stop_command(installation, 11)])
-        await until_answered(installation, worker, {"c11"})
+        await wait_for_results(installation, worker, {"c11"})
         assert await asyncio.to_thread(worker.stop) == 0
     assert await count(installation, "resets", COMMANDS.name) == 1
     assert await results(installation) == {"c0", "c1", "c2", "c10", "c11"}
 
 
-async def test_an_input_made_again_while_a_worker_runs_ends_it(kafka_bootstrap: str, namespace: str) -> None:
+async def test_a_recreated_input_while_a_worker_runs_ends_it(kafka_bootstrap: str, namespace: str) -> None:
     installation = Installation(kafka_bootstrap, namespace, partitions=2)
     await installation.provision()
     await installation.send([stop_command(installation, 1)])
     with Worker(installation, "--without-web") as worker:
-        await until_answered(installation, worker, {"c1"})
-        await make_again(installation, COMMANDS.name)
+        await wait_for_results(installation, worker, {"c1"})
+        await recreate(installation, COMMANDS.name)
         assert await asyncio.to_thread(worker.wait) == EXIT_DAMAGED, worker.tail()
         last_line(worker, EXIT_DAMAGED, "input reset", COMMANDS.name, "accept-reset")
     await installation.send([stop_command(installation, 2)])
     await refused(installation, EXIT_DAMAGED, "input reset", COMMANDS.name)
     await asyncio.to_thread(obol, installation, "accept-reset", COMMANDS.name)
     with Worker(installation, "--without-web") as worker:
-        await until_answered(installation, worker, {"c2"})
+        await wait_for_results(installation, worker, {"c2"})
         assert await asyncio.to_thread(worker.stop) == 0
 
 
@@ -79,9 +79,9 @@ async def test_an_input_made_again_while_a_worker_runs_ends_it(kafka_bootstrap: 
 
 
 @pytest.mark.parametrize("table", ["answers", "positions"])
-async def test_a_changelog_made_again_is_refused(kafka_bootstrap: str, namespace: str, table: str) -> None:
+async def test_a_recreated_changelog_is_refused(kafka_bootstrap: str, namespace: str, table: str) -> None:
     installation = Installation(kafka_bootstrap, namespace, partitions=1)
-    await worked(installation)
+    await apply_commands(installation)
     name = installation.changelog(table)
     assert await installation.read_changelog(table)
     await delete(installation, name)
@@ -90,7 +90,7 @@ async def test_a_changelog_made_again_is_refused(kafka_bootstrap: str, namespace
 
 async def test_topics_that_would_lose_rows_or_prices_are_refused(kafka_bootstrap: str, namespace: str) -> None:
     installation = Installation(kafka_bootstrap, namespace, partitions=1)
-    await worked(installation)
+    await apply_commands(installation)
     changelog, prices = installation.changelog("orgs"), installation.settings.topic(PRICES.name)
     await configure(installation, changelog, cleanup_policy="delete")
     await refused(installation, EXIT_WRONG_SETTING, changelog, "cleanup.policy=delete", "set cleanup.policy=compact")
@@ -116,12 +116,12 @@ async def test_another_number_of_partitions_is_refused_however_it_came_about(
     kafka_bootstrap: str, namespace: str
 ) -> None:
     installation = Installation(kafka_bootstrap, namespace, partitions=2)
-    await worked(installation)
+    await apply_commands(installation)
     heartbeats = installation.settings.topic(HEARTBEATS.name)
-    await grow(installation, 4, heartbeats)
+    await add_partitions(installation, 4, heartbeats)
     await refused(installation, EXIT_WRONG_SETTING, f"{heartbeats} has 4 partitions, but the rows are kept under 2")
     await refused(installation, EXIT_WRONG_SETTING, "set OBOL_PARTITIONS=2", OBOL_PARTITIONS="4")
-    await grow(installation, 4, *(name for name in all_topics(installation) if name != heartbeats))
+    await add_partitions(installation, 4, *(name for name in all_topics(installation) if name != heartbeats))
     await refused(
         installation,
         EXIT_WRONG_SETTING,
@@ -136,14 +136,14 @@ async def test_partitions_that_appear_while_a_worker_runs_end_it(kafka_bootstrap
     await installation.provision()
     with Worker(installation, "--without-web") as worker:
         await asyncio.to_thread(worker.wait_for, "are active")
-        await grow(installation, 3, installation.settings.topic(HEARTBEATS.name))
+        await add_partitions(installation, 3, installation.settings.topic(HEARTBEATS.name))
         assert await asyncio.to_thread(worker.wait) == EXIT_WRONG_SETTING, worker.tail()
         last_line(worker, EXIT_WRONG_SETTING, "partitions changed", "has 3 partitions, but the rows are kept under 2")
 
 
 async def test_another_currency_or_time_than_the_rows_is_refused(kafka_bootstrap: str, namespace: str) -> None:
     installation = Installation(kafka_bootstrap, namespace, partitions=1)
-    await worked(installation)
+    await apply_commands(installation)
     await refused(installation, EXIT_WRONG_SETTING, "set OBOL_CURRENCY=JPY", OBOL_CURRENCY="USD")
 
 
@@ -170,12 +170,12 @@ async def test_an_input_that_is_compacted_is_refused(kafka_bootstrap: str, names
 
 async def test_records_deleted_before_they_were_read_are_counted(kafka_bootstrap: str, namespace: str) -> None:
     installation = Installation(kafka_bootstrap, namespace, partitions=1)
-    await worked(installation)
+    await apply_commands(installation)
     await installation.send(stop_command(installation, number) for number in range(10, 15))
     commands = installation.settings.topic(COMMANDS.name)
     await delete_records(installation, commands, 6)
     with Worker(installation, "--without-web") as worker:
-        await until_answered(installation, worker, {"c13", "c14"})
+        await wait_for_results(installation, worker, {"c13", "c14"})
         assert "user.commands partition 0: the records from offset 3 to 5 were deleted" in worker.tail(200)
         assert await asyncio.to_thread(worker.stop) == 0
     assert await count(installation, "lost", COMMANDS.name) == 3
@@ -186,7 +186,7 @@ async def test_the_first_rows_of_a_changelog_deleted_while_a_worker_runs_end_it(
     kafka_bootstrap: str, namespace: str
 ) -> None:
     installation = Installation(kafka_bootstrap, namespace, partitions=1)
-    await worked(installation)
+    await apply_commands(installation)
     with Worker(installation, "--without-web") as worker:
         await asyncio.to_thread(worker.wait_for, "are active")
         # The broker deletes no records of a topic that is only compacted; an operator's mistake may make it so.
@@ -200,7 +200,7 @@ async def test_the_first_rows_of_a_changelog_deleted_while_a_worker_runs_end_it(
 
 async def test_committed_offsets_that_were_reset_change_nothing(kafka_bootstrap: str, namespace: str) -> None:
     installation = Installation(kafka_bootstrap, namespace, partitions=1)
-    await worked(installation)
+    await apply_commands(installation)
     commands = TopicPartition(installation.settings.topic(COMMANDS.name), 0)
     other = AIOKafkaConsumer(
         bootstrap_servers=kafka_bootstrap, group_id=installation.settings.app_id, enable_auto_commit=False
@@ -211,7 +211,7 @@ async def test_committed_offsets_that_were_reset_change_nothing(kafka_bootstrap:
     await other.stop()
     await installation.send([stop_command(installation, 10)])
     with Worker(installation, "--without-web") as worker:
-        await until_answered(installation, worker, {"c10"})
+        await wait_for_results(installation, worker, {"c10"})
         assert await asyncio.to_thread(worker.stop) == 0
     assert len(await installation.read(RESULTS.name)) == 4
 

@@ -1,4 +1,4 @@
-"""A cluster, and a group, that is away: waited for where that may help, else reported in one line."""
+"""An unreachable cluster or group: a worker waits if that may help, else it ends with one line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 
 from streams.engine.fatal import EXIT_RETRY
-from tests.support.accidents import last_line, refused, stop_command, until_answered
+from tests.support.accidents import last_line, refused, stop_command, wait_for_results
 from tests.support.workers import Installation, Worker
 from tools.kafka_server import KafkaServer
 from tools.leftovers import session_folder
@@ -18,7 +18,7 @@ from topics.catalogue import RESULTS
 pytestmark = pytest.mark.kafka
 
 AWAY_S = 45.0
-"""Longer than a session, than a request of the clients, and than it takes until workers' settings are compared."""
+"""Longer than the session timeout, the clients' request timeout, and the interval of comparing settings."""
 
 
 def test_a_cluster_that_is_away_at_start_is_tried_again_later(namespace: str) -> None:
@@ -37,7 +37,7 @@ async def test_a_cluster_that_is_away_while_a_worker_runs_is_waited_for(namespac
         with Worker(installation, "--without-web") as worker:
             await asyncio.to_thread(worker.wait_for, "are active")
             await installation.send([stop_command(installation, 1)])
-            await until_answered(installation, worker, {"c1"})
+            await wait_for_results(installation, worker, {"c1"})
             await asyncio.to_thread(server.stop)
             await asyncio.to_thread(worker.wait_for, "the cluster has not answered")
             # Longer than any request or session timeout of the clients.
@@ -46,7 +46,7 @@ async def test_a_cluster_that_is_away_while_a_worker_runs_is_waited_for(namespac
             await asyncio.to_thread(server.start)
             await asyncio.to_thread(worker.wait_for, "the cluster answers again")
             await installation.send([stop_command(installation, 2)])
-            await until_answered(installation, worker, {"c1", "c2"})
+            await wait_for_results(installation, worker, {"c1", "c2"})
             assert await asyncio.to_thread(worker.stop) == 0
     finally:
         await asyncio.to_thread(server.remove)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from tests.support.accidents import stop_command, until_answered
+from tests.support.accidents import stop_command, wait_for_results
 from tests.support.http_get import get
 from tests.support.workers import Installation, Worker
 from topics.catalogue import COMMANDS, PRICES
@@ -75,7 +75,7 @@ async def test_workers_start_though_a_transaction_stays_open_on_the_prices(
                 await asyncio.to_thread(worker.wait_for, "[^Worker]: Ready")
                 await priced(worker, "1")
                 await installation.send([stop_command(installation, number)])
-                await until_answered(installation, worker, {f"c{number}"})
+                await wait_for_results(installation, worker, {f"c{number}"})
     # One that ends while a worker waits for it is no reason to start without its prices.
     async with transaction(installation) as other:
         await other.send_and_wait(name, price("3"), key=b"dedicated.h100.1x", partition=0)
@@ -102,13 +102,13 @@ async def test_an_open_transaction_on_an_input_is_reported_while_the_others_go_o
             first = stop_command(installation, 1, orgs[0])
             await other.send_and_wait(name, first.value, key=first.key, partition=0, timestamp_ms=first.timestamp)
             await installation.send([stop_command(installation, 2, orgs[0]), stop_command(installation, 3, orgs[1])])
-            await until_answered(installation, worker, {"c3"})
+            await wait_for_results(installation, worker, {"c3"})
             await asyncio.to_thread(worker.wait_for, line)
             await asyncio.to_thread(worker.wait_for, "[^Worker]: Ready")
             assert line in "\n".join(get(f"{worker.url}/health", 10).json["problems"])
             assert "obol_open_transactions 1.0" in get(f"{worker.url}/metrics", 10).text
             assert get(f"{worker.url}/ready", 10).status == HTTPStatus.OK
-        await until_answered(installation, worker, {"c1", "c2", "c3"})
+        await wait_for_results(installation, worker, {"c1", "c2", "c3"})
         await asyncio.to_thread(worker.wait_for, "no transaction of another program keeps an input")
         assert get(f"{worker.url}/health", 10).json["problems"] == []
         assert await asyncio.to_thread(worker.stop) == 0

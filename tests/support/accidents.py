@@ -1,4 +1,4 @@
-"""What tests of accidents do to a cluster, and how they see what a worker makes of it."""
+"""Helpers of tests of accidents: they change a cluster, and check how workers react."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def stop_command(installation: Installation, number: int, org_id: str = "acme") -> Sent:
-    """A command that is always answered: there is no such instance."""
+    """Return a command that is always rejected: there is no such instance."""
     value = {"command_id": f"c{number}", "org_id": org_id, "type": "stop_instance", "instance_id": "none"}
     at_ms = int(time.time() * 1_000) - 60_000 + number
     return Sent(COMMANDS.name, at_ms, org_id.encode(), json.dumps(value).encode(), installation.place("", org_id))
@@ -34,7 +34,7 @@ def stop_command(installation: Installation, number: int, org_id: str = "acme") 
 
 @asynccontextmanager
 async def admin_of(installation: Installation) -> AsyncIterator[AIOKafkaAdminClient]:
-    """A client for the cluster's administration."""
+    """Yield an admin client."""
     admin = AIOKafkaAdminClient(bootstrap_servers=installation.bootstrap)
     await admin.start()
     try:
@@ -44,7 +44,7 @@ async def admin_of(installation: Installation) -> AsyncIterator[AIOKafkaAdminCli
 
 
 async def delete(installation: Installation, name: str) -> None:
-    """Delete a topic, and wait until it is gone."""
+    """Delete a topic, and wait until it does not exist."""
     async with admin_of(installation) as admin:
         await admin.delete_topics([name])
         async with asyncio.timeout(DEADLINE_S):
@@ -53,27 +53,27 @@ async def delete(installation: Installation, name: str) -> None:
 
 
 async def create(installation: Installation, name: str, partitions: int, **config: str) -> None:
-    """Create a topic with these settings of its own."""
+    """Create a topic with this configuration."""
     async with admin_of(installation) as admin:
         response = await admin.create_topics([NewTopic(name, partitions, 1, topic_configs=config)])
         (created,) = response.to_object()["topic_errors"]
         assert created["error_code"] == 0, for_code(created["error_code"])
 
 
-async def make_again(installation: Installation, topic: str) -> None:
-    """Delete an input, and make it again as a worker would."""
+async def recreate(installation: Installation, topic: str) -> None:
+    """Delete an input, and create it again as a worker would."""
     await delete(installation, installation.settings.topic(topic))
     await installation.provision()
 
 
 async def configure(installation: Installation, name: str, **config: str) -> None:
-    """Give a topic these settings of its own, and no others."""
+    """Set a topic's configuration; all other entries get their defaults."""
     entries = {key.replace("_", "."): value for key, value in config.items()}
     async with admin_of(installation) as admin:
         await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, entries)])
 
 
-async def grow(installation: Installation, partitions: int, *names: str) -> None:
+async def add_partitions(installation: Installation, partitions: int, *names: str) -> None:
     """Add partitions to topics."""
     async with admin_of(installation) as admin:
         response = await admin.create_partitions({name: NewPartitions(partitions) for name in names})
@@ -87,11 +87,11 @@ async def delete_records(installation: Installation, name: str, before: int, par
 
 
 async def results(installation: Installation) -> set[str]:
-    """The ids of the commands that have a result."""
+    """Return the ids of the commands that have a result."""
     return {json.loads(record.value or b"")["command_id"] for record in await installation.read(RESULTS.name)}
 
 
-async def until_answered(installation: Installation, worker: Worker, commands: set[str]) -> None:
+async def wait_for_results(installation: Installation, worker: Worker, commands: set[str]) -> None:
     """Wait until these commands have a result."""
     async with asyncio.timeout(DEADLINE_S):
         while not commands <= await results(installation):
@@ -99,16 +99,16 @@ async def until_answered(installation: Installation, worker: Worker, commands: s
             await asyncio.sleep(0.1)
 
 
-async def worked(installation: Installation, commands: int = 3) -> None:
-    """Have a worker answer some commands, and stop."""
+async def apply_commands(installation: Installation, commands: int = 3) -> None:
+    """Run a worker until it has applied some commands, and stop it."""
     await installation.provision()
     await installation.send(stop_command(installation, number) for number in range(commands))
     with Worker(installation, "--without-web") as worker:
-        await until_answered(installation, worker, {f"c{number}" for number in range(commands)})
+        await wait_for_results(installation, worker, {f"c{number}" for number in range(commands)})
         assert await asyncio.to_thread(worker.stop) == 0
 
 
-async def worked_on(installation: Installation) -> None:
+async def run_until_caught_up(installation: Installation) -> None:
     """Run a worker that starts without an error and has no lag."""
     with Worker(installation, "--without-web") as worker:
         await asyncio.to_thread(worker.wait_for, "are active")
@@ -117,14 +117,14 @@ async def worked_on(installation: Installation) -> None:
 
 
 async def refused(installation: Installation, code: int, *words: str, **environ: str) -> str:
-    """Start a worker that ends by itself; its last line."""
+    """Start a worker that ends by itself; return its last line."""
     with Worker(installation, "--without-web", **environ) as worker:
         assert await asyncio.to_thread(worker.wait) == code, worker.tail()
         return last_line(worker, code, *words)
 
 
 def last_line(worker: Worker, code: int, *words: str) -> str:
-    """The one line with which a worker ended; it has these words."""
+    """Return the one line with which a worker ended; it must contain `words`."""
     (line,) = [line for line in worker.tail(400).splitlines() if f"exit code {code}" in line]
     for word in words:
         assert word in line
@@ -133,7 +133,7 @@ def last_line(worker: Worker, code: int, *words: str) -> str:
 
 
 def obol(installation: Installation, *arguments: str) -> str:
-    """What a command of `obol` prints."""
+    """Run a command of `obol`, and return its output."""
     ended = subprocess.run(
         [sys.executable, "-m", "streams.cli", *arguments],
         cwd=ROOT,
@@ -148,6 +148,6 @@ def obol(installation: Installation, *arguments: str) -> str:
 
 
 async def count(installation: Installation, kind: str, topic: str) -> int:
-    """A count in the positions of all partitions."""
+    """Return the sum of a count over the positions of all partitions."""
     latest = {record.partition: record.value or b"" for record in await installation.read_changelog("positions")}
     return sum(decode_position(value).count(kind, topic) for value in latest.values())

@@ -19,7 +19,7 @@ from streams import limits
         ("STOP_TIMEOUT_MS", 1_800_000),  # I1: 30 min
         ("START_TIMEOUT_MS", 1_800_000),  # I1: 30 min
         ("MAX_INSTANCES", 25),  # I5
-        ("MAX_RESULTS_WITH_WORDS", 10_000),  # C1
+        ("MAX_RESULTS_WITH_REASON", 10_000),  # C1
         ("DEBT_MS", 86_400_000),  # I8: 24 h
         ("DEBT_LIMIT", -35),  # I8
         ("ERROR_EXPIRY_MS", 3_600_000),  # I9: 1 h

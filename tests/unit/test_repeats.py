@@ -1,4 +1,4 @@
-"""Lines that a client repeats are written every ten seconds; those of Obol always."""
+"""Repeated lines of a client are logged every ten seconds; those of Obol always."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def line(name: str, message: str, *, at: int = 1, level: int = logging.ERROR) ->
     return logging.LogRecord(name, level, __file__, at, message, (), None)
 
 
-def test_a_line_of_a_client_is_written_every_ten_seconds_whatever_values_are_in_it() -> None:
+def test_a_line_of_a_client_is_logged_every_ten_seconds_with_any_values() -> None:
     now_s = 0.0
     repeats = Repeats(lambda: now_s)
     written = []

@@ -1,4 +1,4 @@
-"""Transactions that stay open in an input: found at the second look, reported once, and no false alarm."""
+"""Transactions that stay open in an input: found at the second check, reported once, and nothing else is reported."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ async def test_an_open_transaction_is_reported_once_until_it_ends(caplog: pytest
     transactions, kafka = looking()
     kafka.stable = {COMMANDS: 5, REPORTS: 9}
     read, ends = {COMMANDS: 5, REPORTS: 9}, {COMMANDS: 8, REPORTS: 9}
-    await transactions.look(read, ends)
+    await transactions.check(read, ends)
     assert transactions.lines == [], "most transactions end within a second"
     for _ in range(3):
-        await transactions.look(read, ends)
+        await transactions.check(read, ends)
     (line,) = transactions.lines
     assert line.startswith("user.commands partition 0: a transaction of another program is open since offset 5")
     assert caplog.messages == [line]
     kafka.stable[COMMANDS] = 8
-    await transactions.look({COMMANDS: 8, REPORTS: 9}, ends)
+    await transactions.check({COMMANDS: 8, REPORTS: 9}, ends)
     assert transactions.lines == []
     assert len(caplog.messages) == 2
 
@@ -40,7 +40,7 @@ async def test_records_that_wait_for_the_worker_are_no_open_transaction() -> Non
     transactions, kafka = looking()
     kafka.stable = {COMMANDS: 8}
     for _ in range(3):
-        await transactions.look({COMMANDS: 5}, {COMMANDS: 8})
+        await transactions.check({COMMANDS: 5}, {COMMANDS: 8})
     assert transactions.lines == []
 
 
@@ -49,5 +49,5 @@ async def test_each_of_several_transactions_is_reported() -> None:
     for offset in (5, 6):
         kafka.stable = {COMMANDS: offset}
         for _ in range(2):
-            await transactions.look({COMMANDS: offset}, {COMMANDS: 8})
+            await transactions.check({COMMANDS: offset}, {COMMANDS: 8})
         assert [f"since offset {offset}," in line for line in transactions.lines] == [True]

@@ -1,4 +1,4 @@
-"""What is remembered of commands that can't be read (C1): no org's flood costs another anything, nor much memory."""
+"""The memory of commands that can't be read (C1): bounded, and not at the cost of other orgs."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ T0 = 1_764_417_600_000
 LONGEST_ID = "{:0128d}"
 LIMIT = 3
 BYTES_EACH = 800
-"""With 128 characters of an id, 24 h of a result without words cost no more."""
+"""The most memory of a remembered result without a reason, with an id of 128 characters."""
 
 
 @pytest.fixture(autouse=True)
 def _few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(results, "MAX_RESULTS_WITH_WORDS", LIMIT)
+    monkeypatch.setattr(results, "MAX_RESULTS_WITH_REASON", LIMIT)
 
 
 class Memory:
@@ -42,7 +42,7 @@ class Memory:
         self.offset = 0
 
     def send(self, command_id: str, org_id: str = "acme", topic: Any = COMMANDS, **fields: Any) -> dict[str, Any]:
-        """Send a command; by default one that can't be read. Its result."""
+        """Send a command, by default one that can't be read; return its result."""
         value = {"command_id": command_id, "org_id": org_id, **(fields or {"type": "deploy_instance"})}
         accountant = Accountant(self.store, Prices(), Switches(billing_enabled=True))
         self.offset += 1
@@ -61,7 +61,7 @@ class Memory:
         return found
 
     def restart(self) -> None:
-        """Lose all rows, and read them back from what was committed."""
+        """Drop all rows, and restore them from what was committed."""
         _, changed = self.store.take_changes()
         self.store = RowStore(168 * HOUR_MS, 400 * DAY_MS)
         for row in changed:
