@@ -21,7 +21,7 @@ AnyRfc3339 = Annotated[str, AfterValidator(_checked)]
 class CreditWindow(Wire):
     """Credit what was billed of a window between two times (B13)."""
 
-    type: Literal["credit_window"] = "credit_window"
+    type: Literal["credit_window"]
     command_id: CommandId
     org_id: OrgId
     window_id: WindowId

@@ -128,6 +128,7 @@ def destroy_instance(at_ms: int, org: str, instance: str) -> Record:
 def credit_window(at_ms: int, org: str, window_id: str, from_ms: int, until_ms: int, note: str) -> Record:
     """Credit a stretch of a window, as `obol credit` does."""
     command = CreditWindow(
+        type="credit_window",
         command_id=f"credit-{window_id}-{at_ms}",
         org_id=org,
         window_id=window_id,

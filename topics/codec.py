@@ -8,7 +8,7 @@ each record is checked.
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar, get_args
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails, from_json, to_json
@@ -41,7 +41,8 @@ def _targets(models: Iterable[type[Wire]]) -> dict[str, tuple[str, TypeAdapter[s
     for model in models:
         name = target_field(model)
         field = model.model_fields[name]
-        found[model.model_fields["type"].default] = (name, TypeAdapter(Annotated[str, *field.metadata]))
+        [command_type] = get_args(model.model_fields["type"].annotation)
+        found[command_type] = (name, TypeAdapter(Annotated[str, *field.metadata]))
     return found
 
 

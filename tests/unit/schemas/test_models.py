@@ -16,6 +16,7 @@ from schemas.changes import LifecycleChange
 from schemas.clock import Tick
 from schemas.commands import Command, StopDeployment
 from schemas.heartbeats import Heartbeat
+from schemas.operator import OperatorCommand
 from schemas.progress import Progress
 from schemas.reports import LaunchFailed, OtherReport, Report
 from schemas.requests import InferenceRequest
@@ -43,6 +44,14 @@ DEPLOY = {
 }
 PROGRESS = {"event_id": "e", "org_id": "o", "replica_id": "r", "status": "RUNNING"}
 LAUNCH_FAILED = {"event_id": "e", "org_id": "o", "instance_id": "i", "report": "launch_failed"}
+CREDIT = {
+    "type": "credit_window",
+    "command_id": "c",
+    "org_id": "o",
+    "window_id": "r.w1",
+    "from": "2026-11-29T12:00:00Z",
+    "until": "2026-11-29T12:01:00Z",
+}
 BALANCE = {"event_id": "e", "type": "balance_updated", "org_id": "o", "balance": "1"}
 REQUEST = {"org_id": "o", "deployment_id": "d"}
 
@@ -51,10 +60,15 @@ OPTIONAL = [
     (Command, CREATE, "min_replicas", 1, 100),
     (Command, CREATE, "idle_timeout_s", None, 31_536_000),
     (Command, DEPLOY, "gpus_releasable", True, False),
+    (Command, CREATE, "labels", {}, {"team": "nlp"}),
+    (Command, DEPLOY, "labels", {}, {"team": ""}),
     (Progress, PROGRESS, "message", "", "healthy"),
+    (Progress, PROGRESS, "healthy", None, False),
     (Report, LAUNCH_FAILED, "reached_host", True, False),
     (Report, LAUNCH_FAILED, "message", None, "no route"),
     (Account, BALANCE, "sequence", None, -5),
+    (Account, BALANCE, "epoch", 0, 7),
+    (OperatorCommand, CREDIT, "note", None, "n"),
     (InferenceRequest, REQUEST, "count", 1, 9_223_372_036_854_775_807),
 ]
 
@@ -89,6 +103,7 @@ def test_an_optional_field_is_its_default_when_absent_or_null(
         (Progress, PROGRESS),
         (Report, LAUNCH_FAILED),
         (Account, BALANCE),
+        (OperatorCommand, CREDIT),
         (InferenceRequest, REQUEST),
         (Heartbeat, {"org_id": "o", "replica_id": "r"}),
         (Tick, {"type": "tick"}),
@@ -119,6 +134,65 @@ def test_bounds(record: dict[str, Any], name: str, low: int, high: int) -> None:
         True,
     ]
     assert all(refuses(Command, record | {name: value}) for value in (1.0, True, "1"))
+
+
+LABELS = [
+    ({}, False),
+    ({f"k{number}": "v" for number in range(16)}, False),
+    ({f"k{number}": "v" for number in range(17)}, True),
+    ({"k": "v"}, False),
+    ({"K9._/-": "v"}, False),
+    ({"0": "v"}, False),
+    ({"k" * 63: "v"}, False),
+    ({"k" * 64: "v"}, True),
+    ({"": "v"}, True),
+    ({"k": ""}, False),
+    ({"k": "v" * 255}, False),
+    ({"k": "v" * 256}, True),
+    ({"k": "é" * 255}, False),
+    ({"k": "line\nbreak \x00 \U0001f680 \u202e"}, False),
+    *(({key: "v"}, True) for key in (".k", "_k", "/k", "-k", "k k", " k", "k\n", "k=v", "k:v", "k,v", "é", "k\u0661")),
+    *(({"k": value}, True) for value in (None, 1, 1.5, True, ["v"], {"a": "b"})),
+    (["k"], True),
+    ("k=v", True),
+    (0, True),
+]
+
+
+@pytest.mark.parametrize(("labels", "refused"), LABELS)
+@pytest.mark.parametrize("record", [CREATE, DEPLOY])
+def test_labels_have_limits(record: dict[str, Any], labels: object, refused: bool) -> None:  # noqa: FBT001 - a table
+    assert refuses(Command, record | {"labels": labels}) is refused
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "refused"),
+    [
+        ("note", "n" * 512, False),
+        ("note", "n" * 513, True),
+        ("note", "", True),
+        ("window_id", "w" * 128, False),
+        ("window_id", "w" * 129, True),
+        ("window_id", "-w", True),
+        ("from", "2026-11-29T12:01:00Z", True),
+        ("from", "2026-11-29T12:00:59.999Z", False),
+        ("from", "2026-11-29T13:01:00+01:00", True),
+        ("from", "2026-11-29T13:00:59.999+01:00", False),
+        ("from", "0001-01-01T00:00:00+23:59", False),
+        ("until", "9999-12-31T23:59:59.999-23:59", False),
+        ("until", "2026-11-29T12:00:00Z", True),
+        ("until", "2026-11-29T12:00:00.001Z", False),
+        ("from", 1_795_953_600_000, True),
+        ("type", "credit", True),
+    ],
+)
+def test_a_credit_has_limits(name: str, value: object, refused: bool) -> None:  # noqa: FBT001 - a table
+    assert refuses(OperatorCommand, CREDIT | {name: value}) is refused
+
+
+@pytest.mark.parametrize("healthy", [0, 1, "true", "", [], {}])
+def test_healthy_is_a_boolean(healthy: object) -> None:
+    assert refuses(Progress, PROGRESS | {"healthy": healthy})
 
 
 def test_a_count_is_at_least_1_and_64_bits() -> None:

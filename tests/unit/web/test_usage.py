@@ -38,7 +38,12 @@ def minutes_of_two_profiles() -> FakeCluster:
         world.heartbeat(f"10:0{minute}", "acme", "chat-r1")
         world.tick(f"10:0{minute}")
     command = CreditWindow(
-        command_id="k", org_id="acme", window_id="chat-r1.w1", from_=utc("10:02:15"), until=utc("10:02:45"), note="n"
+        type="credit_window",
+        command_id="k",
+        org_id="acme",
+        window_id="chat-r1.w1",
+        from_=utc("10:02:15"),
+        until=utc("10:02:45"),
     )
     world.apply("10:06:30", "operator.commands", "acme", command)
     return world
