@@ -130,37 +130,44 @@ def bill_due(turn: Turn, kind: OwnerKind) -> None:
     now, origin = turn.now, turn.origin
     minute = floor_minute(now)
     charges, store = turn.decision.charges, turn.store
-    minutes: dict[str, _Minute] = {}
-    profile = None
+    whole = minute - MINUTE_MS
+    sums: dict[str, _Sum] = {}
+    found = _Sum("", None)
+    profile, quantity, first = None, 0, 0
     for window in due:
         is_open = window.ended_at is None
         # A window that this same tick closed and settled (I8) has used its 60 events (B5).
         settled = window.closed_by is origin and METERS[window.meter].settles
         if settled or window.meter in switched_off or (is_open and window.billed_until >= minute):
             continue
-        if window.profile != profile:
-            # Most windows have the profile of the one before.
-            profile = window.profile
-            found = minutes.get(profile) or minutes.setdefault(profile, _Minute(window.meter, _price(turn, profile)))
+        if window.profile != profile or window.quantity != quantity:
+            # Most windows are like the one before. A run of such windows is added up by the number of its charges.
+            found.unit_ms += (len(charges) - first) * MINUTE_MS * quantity
+            profile, quantity, first = window.profile, window.quantity, len(charges)
+            found = sums.get(profile) or sums.setdefault(profile, _Sum(window.meter, _price(turn, profile)))
         if found.price is None:
             continue
         before, heartbeat = window.billed_until, window.last_health_check
         in_time = heartbeat is None or heartbeat + HEARTBEAT_GRACE_MS >= minute
-        if is_open and in_time and before >= minute - MINUTE_MS:
+        if is_open and in_time and before >= whole:
             # The same as `bill` at a third of its cost, for the usual case: one piece, up to this minute.
             charges.append((window, before, minute, now))
             store.bill(window, minute)
-            found.unit_ms += (minute - before) * window.quantity
+            if before != whole:
+                found.unit_ms -= (before - whole) * quantity
         else:
+            charged = len(charges)
             bill(turn, window, found.price)
-    for profile, found in minutes.items():
+            first += len(charges) - charged
+    found.unit_ms += (len(charges) - first) * MINUTE_MS * quantity
+    for profile, found in sums.items():
         if found.price is not None and found.unit_ms:
-            day, usage_type = _day_and_type(found.meter, minute - MINUTE_MS)
+            day, usage_type = _day_and_type(found.meter, whole)
             store.add_usage(turn.org_id, day, usage_type, profile, found.unit_ms, found.unit_ms * found.price)
 
 
 @dataclass(slots=True)
-class _Minute:
+class _Sum:
     """What a tick bills of the last minute, over all windows of a profile: unit-ms, at `price` (None: it has none)."""
 
     meter: str
