@@ -8,7 +8,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 # Before anything of the engine is imported, here or in a worker that a test starts.
-os.environ.setdefault("OBOL_DEBUG_CHECKS", "1")
+os.environ.setdefault("OBOL_DEBUG_CHECKS", "20")
 
 import pytest
 

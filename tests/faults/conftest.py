@@ -12,6 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+@pytest.fixture(autouse=True)
+def fewer_debug_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have workers check fewer rows per record than in other tests: these have whole days of records."""
+    monkeypatch.setenv("OBOL_DEBUG_CHECKS", "1")
+
+
 @pytest.fixture
 def log_progress(request: pytest.FixtureRequest) -> Callable[[str], None]:
     """Return a function that prints the progress of a long test on the terminal, without pytest's capturing."""
