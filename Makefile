@@ -56,8 +56,12 @@ docs: setup ## write the generated documents: AsyncAPI, JSON Schemas, OpenAPI, d
 	@$(PYTHON_BIN) -m tools.docs
 
 .PHONY: bench
-bench: setup ## run the benchmarks (ARGS=--quick: one minute)
-	@$(UP) kafka -- $(PYTHON_BIN) -m bench $(ARGS)
+bench: setup ## run the benchmarks (ARGS=--quick: one minute; PEER=streams: against Kafka Streams)
+	@$(UP) kafka -- $(PYTHON_BIN) -m bench $(if $(PEER),--peer $(PEER)) $(ARGS)
+
+.PHONY: soak
+soak: setup ## run a worker under load for long, with a crash, and check every usage event (REPLICAS=… MINUTES=…)
+	@$(UP) kafka -- $(PYTHON_BIN) -m bench.soak $(if $(REPLICAS),--replicas $(REPLICAS)) $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
 
 .PHONY: lock
 lock: setup ## update the lock files from pyproject.toml

@@ -1,38 +1,33 @@
 """The context of a run: the installation, the fleet, the worker, and the figures so far."""
 
 import asyncio
-import re
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from bench.child import BenchError, Child, child
+from bench.child import BenchError, Child, Children, child
 from bench.cluster import Cluster
 from bench.figures import Figure, Figures, Sample
 from bench.fleet import Fleet, RecordsByPartition, count
 from bench.loader import Loader
+from bench.logs import is_active, restoring_s
 from bench.show import Show
 from bench.sizes import PARTITIONS, Sizes
-from sim.worker import free_port
+from sim.worker import HOST
 from streams.settings import Settings
 
 MINUTE_MS: Final = 60_000
 POLL_S: Final = 0.02
 DEADLINE_S: Final = 600.0
 
-# Log messages of the engine.
-_ASSIGNED: Final = "are assigned to this worker, in generation"
-_ACTIVE: Final = "are active"
-_LOGGED_AT: Final = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]")
-
 
 @dataclass(slots=True, kw_only=True)
 class Bench:
-    """A run. `minute_ms`: the minute in which the fleet starts; each tick is a minute later."""
+    """A run. `minute_ms`: the minute in which the fleet starts. `tick_ms`: the latest tick, or that minute."""
 
     sizes: Sizes
     settings: Settings
@@ -42,6 +37,7 @@ class Bench:
     folder: Path
     fleet: Fleet
     minute_ms: int
+    tick_ms: int
     figures: Figures = field(default_factory=Figures)
 
     def add(self, part: str, name: str, value: float, unit: str, **target: Any) -> None:
@@ -57,21 +53,27 @@ class Bench:
             "KAFKA_BOOTSTRAP_SERVERS": ",".join(settings.bootstrap_servers),
             "CROESUS_HOST": settings.croesus_host or "",
             "DEDICATED_BILLING_ENABLED": "1",
+            "DEDICATED_BILLING_DRY_RUN": "0",
+            "OBOL_HTTP_HOST": HOST,
             "OBOL_NAMESPACE": settings.namespace or "",
             "OBOL_PARTITIONS": str(settings.partitions),
             "OBOL_TIMESTAMPS": settings.timestamps,
             "OBOL_CLOCK": settings.clock,
-            "OBOL_DATA_DIR": str(self.folder / "worker"),
             "REDIS_URL": "",
         }
 
     @contextmanager
-    def worker(self) -> Iterator["MeasuredWorker"]:
-        """Run a worker with its views on a free port."""
-        port = free_port()
-        log = self.folder / "worker.log"
+    def worker(self, name: str = "worker") -> Iterator["MeasuredWorker"]:
+        """Run a worker with its views on a free port. `name`: of its log and its data folder."""
+        port = _any_port()
+        log = self.folder / f"{name}.log"
+        environment = {
+            **self.environment(),
+            "OBOL_HTTP_PORT": str(port),
+            "OBOL_DATA_DIR": str(self.folder / name),
+        }
         arguments = ("-m", "faust", "-A", "streams.app", "worker", "--loglevel=info")
-        with child(arguments, "the worker", log, {**self.environment(), "OBOL_HTTP_PORT": str(port)}) as process:
+        with child(arguments, "the worker", log, environment) as process:
             yield MeasuredWorker(self, process, port)
 
     async def write(self, topic: str, records: RecordsByPartition, at_ms: int, label: str | None = None) -> None:
@@ -82,7 +84,7 @@ class Bench:
         with self.show.counting(label, count(records)) as advance:
             await self.loader.load(topic, records, at_ms, advance)
 
-    async def until(self, condition: Callable[[], Any], process: Child, what: str) -> None:
+    async def until(self, condition: Callable[[], Any], process: Child | Children, what: str) -> None:
         """Wait until `condition` holds. Raises `BenchError` if `process` fails, or after `DEADLINE_S`."""
         end_s = time.monotonic() + DEADLINE_S
         while not await condition():
@@ -93,87 +95,105 @@ class Bench:
             await asyncio.sleep(POLL_S)
 
 
-class MeasuredWorker:
-    """A running worker, with its views on `port` of 127.0.0.1."""
+def _any_port() -> int:
+    """Return a free port. Not the first of a range, which several workers that start at the same time would all get."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
 
-    def __init__(self, bench: Bench, process: Child, port: int) -> None:
+
+class Measured:
+    """A running program that reads the fleet's records, with the offsets that `group` commits.
+
+    `prefix`: of the names of its topics, after the namespace.
+    """
+
+    def __init__(self, bench: Bench, process: Child | Children, group: str, prefix: str = "") -> None:
         self.process = process
-        self.port = port
+        self.prefix = prefix
         self._bench = bench
+        self._group = group
 
-    async def ready(self) -> float:
-        """Wait until its partitions are active. Returns the seconds since their assignment, from its log."""
+    @property
+    def cpu_s(self) -> float:
+        """CPU time so far in seconds."""
+        return self.process.cpu_s
 
-        async def is_active() -> bool:
-            return _ACTIVE in self.process.log.read_text(encoding="utf-8", errors="replace")
+    async def write(self, topic: str, records: RecordsByPartition, at_ms: int, label: str | None = None) -> None:
+        """Write records to its topic; with `label`, show progress."""
+        await self._bench.write(self.prefix + topic, records, at_ms, label)
 
-        with self._bench.show.waiting("starting a worker"):
-            await self._bench.until(is_active, self.process, "the worker's start")
-        return restoring_s(self.process.log.read_text(encoding="utf-8", errors="replace"))
+    async def applied(self, topic: str, label: str | None = None, *, last: int | None = None) -> Sample:
+        """Wait until all records of `topic` are committed.
 
-    async def applied(self, topic: str, label: str | None = None) -> Sample:
-        """Wait until all records of `topic` are committed. The sample is from the first commit to the last."""
+        The sample is from the first commit to the last, or from where `last` records are left.
+        """
         bench = self._bench
-        name = bench.settings.topic(topic)
-        target = sum(await bench.cluster.ends(name, PARTITIONS))
+        name = self._name(topic)
+        target = await self._end(name)
         first = await self._committed(name)
-        start = time.perf_counter(), self.process.cpu_s, first
-        now = start
-        is_moving = False
+        sample_from = first if last is None else max(first, target - last)
+        start: tuple[float, float, int] | None = None
+        now = time.perf_counter(), self.cpu_s, first
 
         async def done() -> bool:
-            nonlocal start, now, is_moving
+            nonlocal start, now
             committed = await self._committed(name)
             if committed > now[2]:
-                now = time.perf_counter(), self.process.cpu_s, committed
-                advance(committed - first - shown[0])
-                shown[0] = committed - first
-                if not is_moving:
-                    is_moving = True
+                advance(committed - now[2])
+                now = time.perf_counter(), self.cpu_s, committed
+                if start is None or committed <= sample_from:
                     start = now
             return committed >= target
 
-        shown = [0]
         with bench.show.counting(label or topic, target - first) as advance:
             await bench.until(done, self.process, f"{topic} read to its end")
+        start = start or now
         return Sample(now[2] - start[2], now[0] - start[0], now[1] - start[1])
 
     async def timed(
         self, topic: str, records: RecordsByPartition, at_ms: int, work: int, label: str | None = None
     ) -> Sample:
-        """Write records to an idle worker and wait until they are committed. `work`: the count of the sample."""
-        bench = self._bench
-        name = bench.settings.topic(topic)
-        before = time.perf_counter(), self.process.cpu_s
-        await bench.write(topic, records, at_ms, label)
-        target = sum(await bench.cluster.ends(name, PARTITIONS))
+        """Write records to an idle program and wait until they are committed. `work`: the count of the sample."""
+        before = time.perf_counter(), self.cpu_s
+        await self.write(topic, records, at_ms, label)
+        await self.caught_up(topic)
+        return Sample(work, time.perf_counter() - before[0], self.cpu_s - before[1])
+
+    async def caught_up(self, topic: str) -> None:
+        """Wait until all records of `topic` that are stored now are committed."""
+        name = self._name(topic)
+        target = await self._end(name)
 
         async def done() -> bool:
             return await self._committed(name) >= target
 
-        await bench.until(done, self.process, f"{topic} read to its end")
-        return Sample(work, time.perf_counter() - before[0], self.process.cpu_s - before[1])
+        await self._bench.until(done, self.process, f"{topic} read to its end")
+
+    def _name(self, topic: str) -> str:
+        return self._bench.settings.topic(self.prefix + topic)
+
+    async def _end(self, name: str) -> int:
+        return sum(await self._bench.cluster.ends(name, PARTITIONS))
 
     async def _committed(self, name: str) -> int:
-        return sum(await self._bench.cluster.committed(self._bench.settings.app_id, name, PARTITIONS))
+        return sum(await self._bench.cluster.committed(self._group, name, PARTITIONS))
 
 
-def restoring_s(log: str) -> float:
-    """Return the seconds from the last assignment until the partitions were active, from a worker's log."""
-    assigned = active = None
-    for line in log.splitlines():
-        if _ASSIGNED in line:
-            assigned = _logged_at(line)
-        elif _ACTIVE in line:
-            active = _logged_at(line)
-    if assigned is None or active is None or active < assigned:
-        raise BenchError("the worker's log does not say when its partitions were assigned and active")
-    return (active - assigned).total_seconds()
+class MeasuredWorker(Measured):
+    """A running worker, with its views on `port` of 127.0.0.1."""
 
+    def __init__(self, bench: Bench, process: Child, port: int) -> None:
+        super().__init__(bench, process, bench.settings.app_id)
+        self.process: Child = process
+        self.port = port
 
-def _logged_at(line: str) -> datetime:
-    found = _LOGGED_AT.match(line)
-    if found is None:
-        msg = f"a line of the worker's log has no timestamp: {line}"
-        raise BenchError(msg)
-    return datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S,%f")  # noqa: DTZ007 - only differences are used
+    async def ready(self) -> float:
+        """Wait until its partitions are active. Returns the seconds since their assignment, from its log."""
+
+        async def active() -> bool:
+            return is_active(self.process.text)
+
+        with self._bench.show.waiting("starting a worker"):
+            await self._bench.until(active, self.process, "the worker's start")
+        return restoring_s(self.process.text)

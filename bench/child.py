@@ -42,10 +42,15 @@ class Child:
         fields = Path(f"/proc/{self._process.pid}/statm").read_text(encoding="ascii").split()
         return int(fields[1]) * _PAGE_BYTES
 
+    @property
+    def text(self) -> str:
+        """Its log so far."""
+        return self.log.read_text(encoding="utf-8", errors="replace")
+
     def check(self) -> None:
         """Raise `BenchError` with the last error of its log if it has failed."""
         if self._process.poll():
-            lines = error_lines(self.log.read_text(encoding="utf-8", errors="replace"))
+            lines = error_lines(self.text)
             msg = "\n".join((f"{self.name} exited with code {self._process.returncode}; from {self.log}:", *lines))
             raise BenchError(msg)
 
@@ -54,6 +59,15 @@ class Child:
         """Whether it has exited with success. Raises `BenchError` if it failed."""
         self.check()
         return self._process.poll() is not None
+
+    def kill(self) -> None:
+        """End it with SIGKILL."""
+        self._process.kill()
+        self._process.wait()
+
+    def terminate(self) -> None:
+        """Send SIGTERM, without waiting."""
+        self._process.send_signal(signal.SIGTERM)
 
     def stop(self) -> None:
         """Stop it with SIGTERM, and after `_STOP_S` with SIGKILL."""
@@ -66,12 +80,37 @@ class Child:
                 self._process.wait()
 
 
+class Children:
+    """Several child processes that do one job."""
+
+    def __init__(self, children: Sequence[Child]) -> None:
+        self.children = children
+        self.log = children[0].log
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU time so far in seconds, of all."""
+        return sum(one.cpu_s for one in self.children)
+
+    @property
+    def rss_bytes(self) -> int:
+        """Resident memory in bytes, of all."""
+        return sum(one.rss_bytes for one in self.children)
+
+    def check(self) -> None:
+        """Raise `BenchError` if one has failed."""
+        for one in self.children:
+            one.check()
+
+
 @contextmanager
-def child(arguments: Sequence[str], name: str, log: Path, environment: Mapping[str, str]) -> Iterator[Child]:
-    """Run this Python with `arguments`, with `environment` added to ours and output in `log`. Stopped at the end."""
+def child(
+    arguments: Sequence[str], name: str, log: Path, environment: Mapping[str, str], program: str = sys.executable
+) -> Iterator[Child]:
+    """Run `program` with `arguments`, with `environment` added to ours and output in `log`. Stopped at the end."""
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [sys.executable, *arguments],
+            [program, *arguments],
             cwd=ROOT,
             env={**os.environ, **environment},
             stdin=subprocess.DEVNULL,

@@ -1,11 +1,11 @@
 """Queries to the cluster: end offsets, committed offsets, records; and deleting the run's topics."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from streams.settings import Settings
 
@@ -30,12 +30,16 @@ class Cluster:
         found = await self._admin.list_consumer_group_offsets(group, partitions=tps)
         return [max(0, found[tp].offset) if tp in found else 0 for tp in tps]
 
-    async def read(self, topic: str, partitions: int) -> AsyncIterator[tuple[bytes, bytes]]:
-        """Yield the key and value of every committed record of a topic."""
+    async def read(
+        self, topic: str, partitions: int, starts: Sequence[int] | None = None
+    ) -> AsyncIterator[tuple[bytes, bytes | None]]:
+        """Yield the key and value of every committed record of a topic, or of those from `starts` on."""
         tps = [TopicPartition(topic, partition) for partition in range(partitions)]
         ends = await self._consumer.end_offsets(tps)
         self._consumer.assign(tps)
         await self._consumer.seek_to_beginning(*tps)
+        for tp, start in zip(tps, starts or (), strict=False):
+            self._consumer.seek(tp, start)
         while behind := [tp for tp in tps if await self._consumer.position(tp) < ends[tp]]:
             for records in (await self._consumer.getmany(*behind, timeout_ms=200)).values():
                 for record in records:
@@ -52,6 +56,10 @@ class Cluster:
     async def topics(self) -> list[str]:
         """Return the names of this installation's topics."""
         return sorted(name for name in await self._admin.list_topics() if name.startswith(self.settings.topic("")))
+
+    async def create(self, names: Iterable[str], partitions: int) -> None:
+        """Create topics (names with the namespace)."""
+        await self._admin.create_topics([NewTopic(name, partitions, self.settings.replication) for name in names])
 
     async def remove(self) -> None:
         """Delete all topics of this installation."""

@@ -5,12 +5,17 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Literal
 
+from bench.child import BenchError
+
 Better = Literal["more", "less"]
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A measured number. `target`: what it is compared with. `better`: whether more or less is better."""
+    """A measured number. `target`: what it is compared with. `better`: whether more or less is better.
+
+    `span`: the least and the greatest of several measurements, of which `value` is the median.
+    """
 
     part: str
     name: str
@@ -18,6 +23,7 @@ class Figure:
     unit: str
     target: float | None = None
     better: Better = "more"
+    span: tuple[float, float] | None = None
 
     @property
     def met(self) -> bool | None:
@@ -37,7 +43,9 @@ class Sample:
 
     @property
     def per_s(self) -> float:
-        """Items per second."""
+        """Items per second. Raises `BenchError` if all were committed at once, so that nothing was measured."""
+        if not self.count or not self.wall_s:
+            raise BenchError("all records were committed at once: too few to measure a rate")
         return self.count / self.wall_s
 
     @property

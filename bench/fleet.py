@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from bench.sizes import REPLICAS_PER_DEPLOYMENT
+from schemas.times import rfc3339
 from topics.partitioner import partition_of
 
 PROFILE: Final = "dedicated.h100.1x"
@@ -28,16 +29,17 @@ RecordsByPartition = dict[int, list[KeyValue]]
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """A fleet of `replicas` replicas (a multiple of 100) over `partitions` partitions."""
+    """A fleet of `replicas` replicas (a multiple of 100) over `partitions` partitions. `one_org`: all of one org."""
 
     replicas: int
     partitions: int
+    one_org: bool = False
     deployments: list[tuple[str, str]] = field(init=False)
 
     def __post_init__(self) -> None:
         """Create the list of (org, deployment)."""
         count = self.replicas // REPLICAS_PER_DEPLOYMENT
-        orgs = (BIG_ORG if at % _BIG_ORG_SHARE == 0 else f"org-{at:06}" for at in range(count))
+        orgs = (BIG_ORG if self.one_org or at % _BIG_ORG_SHARE == 0 else f"org-{at:06}" for at in range(count))
         object.__setattr__(self, "deployments", [(org, f"dep-{at:06}") for at, org in enumerate(orgs)])
 
     @property
@@ -78,10 +80,18 @@ class Fleet:
             for org, replica in self.each_replica()
         )
 
-    def heartbeats(self) -> RecordsByPartition:
-        """Return a heartbeat of each replica."""
+    def heartbeats(self, at_ms: int) -> RecordsByPartition:
+        """Return a heartbeat of each replica, with the fields that an execlet typically sends: about 118 bytes.
+
+        Obol reads only `org_id` and `replica_id`.
+        """
+        at = rfc3339(at_ms)
         return self._place(
-            (org, f'{{"org_id":"{org}","replica_id":"{replica}"}}') for org, replica in self.each_replica()
+            (
+                org,
+                f'{{"event_id":"{number:07}","at":"{at}","type":"up","org_id":"{org}","replica_id":"{replica}"}}',
+            )
+            for number, (org, replica) in enumerate(self.each_replica())
         )
 
     def requests(self, count: int) -> RecordsByPartition:

@@ -1,7 +1,7 @@
 """Writes records in whole batches, compressed with lz4."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -32,17 +32,33 @@ class Loader:
                 await self._write(topic, partition, part, at_ms)
                 advance(len(part))
 
+    async def load_at_once(self, topic: str, records: RecordsByPartition, times_ms: Sequence[int]) -> None:
+        """Write records once for each time, as fast as possible: all batches are built before the first is sent."""
+        batches = [
+            (partition, batch)
+            for at_ms in times_ms
+            for partition, in_partition in records.items()
+            for batch in self._batches(in_partition, at_ms)
+        ]
+        await self._send(topic, batches)
+
     async def _write(self, topic: str, partition: int, records: Sequence[KeyValue], at_ms: int) -> None:
+        await self._send(topic, ((partition, batch) for batch in self._batches(records, at_ms)))
+
+    async def _send(self, topic: str, batches: Iterable[tuple[int, Any]]) -> None:
         name, producer = self._settings.topic(topic), self._producer
-        sent = []
-        batch = producer.create_batch()
+        await asyncio.gather(
+            *[await producer.send_batch(batch, name, partition=partition) for partition, batch in batches]
+        )
+
+    def _batches(self, records: Sequence[KeyValue], at_ms: int) -> Iterator[Any]:
+        batch = self._producer.create_batch()
         for key, value in records:
             if batch.append(key=key, value=value, timestamp=at_ms) is None:
-                sent.append(await producer.send_batch(batch, name, partition=partition))
-                batch = producer.create_batch()
+                yield batch
+                batch = self._producer.create_batch()
                 batch.append(key=key, value=value, timestamp=at_ms)
-        sent.append(await producer.send_batch(batch, name, partition=partition))
-        await asyncio.gather(*sent)
+        yield batch
 
 
 @asynccontextmanager

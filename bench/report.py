@@ -32,12 +32,17 @@ def target(figure: Figure) -> str:
     return f"{'≥' if figure.better == 'more' else '≤'} {number(figure.target)}"
 
 
+def span(figure: Figure) -> str:
+    """Format a range; blank if there is none."""
+    return f"{number(figure.span[0])} – {number(figure.span[1])}" if figure.span else ""
+
+
 def table(figures: Sequence[Figure], title: str) -> Table:
     """Return a table of all figures."""
     result = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
     for heading in ("part", "figure"):
         result.add_column(heading)
-    for heading in ("value", "unit", "target", "met"):
+    for heading in ("value", "unit", "range", "target", "met"):
         result.add_column(heading, justify="right" if heading != "unit" else "left")
     part = None
     for figure in figures:
@@ -48,6 +53,7 @@ def table(figures: Sequence[Figure], title: str) -> Table:
             escape(figure.name),
             number(figure.value),
             escape(figure.unit),
+            span(figure),
             target(figure),
             _MET[figure.met],
         )
@@ -66,6 +72,11 @@ def machine() -> dict[str, Any]:
         "faust-streaming": version("faust-streaming"),
         "aiokafka": version("aiokafka"),
     }
+
+
+def machine_line(about: dict[str, Any]) -> str:
+    """Return the description of a machine in one line."""
+    return f"{about['cores']} cores ({about['cpu']}), load {about['load before']} before, Python {about['python']}"
 
 
 def _cpu() -> str:

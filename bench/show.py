@@ -22,7 +22,11 @@ class Show:
 
     def part(self, title: str) -> None:
         """Print the title of a part."""
-        self.console.print(f"[bold]{escape(title)}[/bold]")
+        self.console.print(f"[bold]{escape(title)}[/bold]", soft_wrap=True)
+
+    def line(self, text: str) -> None:
+        """Print a line of a part."""
+        self.console.print(f"  {escape(text)}", soft_wrap=True)
 
     def figure(self, figure: Figure) -> None:
         """Print a figure."""

@@ -12,6 +12,7 @@ class Sizes:
     """The sizes of a run. `replicas`: a multiple of 100; `rounds`: heartbeats of each replica in the first part.
 
     `stock_s`: how long the stock agent is measured. It would need many minutes for all heartbeats, at a constant rate.
+    `idle_s`: how long an idle worker is measured. `one_org`: all replicas are of one org.
     """
 
     name: str
@@ -21,6 +22,8 @@ class Sizes:
     requests: int
     page_loads: int
     stock_s: float
+    idle_s: float
+    one_org: bool = False
 
     @property
     def heartbeats(self) -> int:
@@ -28,8 +31,12 @@ class Sizes:
         return self.replicas * self.rounds
 
 
-QUICK: Final = Sizes(name="quick", replicas=20_000, rounds=25, ticks=3, requests=200_000, page_loads=10, stock_s=8.0)
-DEFAULT: Final = Sizes(
-    name="default", replicas=100_000, rounds=20, ticks=5, requests=1_000_000, page_loads=30, stock_s=20.0
+QUICK: Final = Sizes(
+    name="quick", replicas=20_000, rounds=25, ticks=3, requests=200_000, page_loads=10, stock_s=8.0, idle_s=15.0
 )
-FULL: Final = Sizes(name="full", replicas=1_000_000, rounds=3, ticks=3, requests=1_000_000, page_loads=30, stock_s=30.0)
+DEFAULT: Final = Sizes(
+    name="default", replicas=100_000, rounds=20, ticks=5, requests=1_000_000, page_loads=30, stock_s=20.0, idle_s=60.0
+)
+FULL: Final = Sizes(
+    name="full", replicas=1_000_000, rounds=3, ticks=3, requests=1_000_000, page_loads=30, stock_s=30.0, idle_s=60.0
+)

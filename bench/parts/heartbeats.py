@@ -18,17 +18,23 @@ WARM_UP_S = 2.0
 RATIO_TARGET = 10.0
 
 
-async def write_backlog(bench: Bench) -> None:
-    """Write all rounds of heartbeats, with timestamps in the 20th to 50th second of the fleet's minute."""
+async def write_backlog(bench: Bench, minute_ms: int, prefix: str = "") -> None:
+    """Write all rounds of heartbeats, with timestamps in the 20th to 50th second of a minute.
+
+    `prefix`: of the topic's name, after the namespace.
+    """
     bench.show.part(f"Heartbeats: {bench.sizes.heartbeats:,}")
-    records = bench.fleet.heartbeats()
-    rounds = bench.sizes.rounds
+    records = bench.fleet.heartbeats(minute_ms + FIRST_ROUND_MS)
     with bench.show.counting("writing heartbeats", bench.sizes.heartbeats) as advance:
-        for at in range(rounds):
-            at_ms = bench.minute_ms + FIRST_ROUND_MS + (LAST_ROUND_MS - FIRST_ROUND_MS) * at // rounds
-            await bench.loader.load(HEARTBEATS.name, records, at_ms, advance)
+        for at_ms in round_times(minute_ms, bench.sizes.rounds):
+            await bench.loader.load(prefix + HEARTBEATS.name, records, at_ms, advance)
     if count(records) != bench.fleet.replicas:
         raise BenchError("the fleet does not have one heartbeat for each replica")
+
+
+def round_times(minute_ms: int, rounds: int) -> list[int]:
+    """Return the time of each round of heartbeats, in the 20th to 50th second of a minute."""
+    return [minute_ms + FIRST_ROUND_MS + (LAST_ROUND_MS - FIRST_ROUND_MS) * at // rounds for at in range(rounds)]
 
 
 async def measure_stock(bench: Bench) -> Sample:

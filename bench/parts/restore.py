@@ -6,6 +6,7 @@ from bench import restorer
 from bench.bench import Bench, MeasuredWorker
 from bench.child import child
 from bench.sizes import PARTITIONS
+from bench.volume import changelog
 from streams.billing.windows import Window
 from streams.engine.table import TABLES
 from streams.rules.rows import Deployment, Replica
@@ -22,7 +23,7 @@ async def measure(bench: Bench, worker: MeasuredWorker, empty_bytes: int) -> Non
     replicas = bench.fleet.replicas
     rows = 0
     for table in TABLES:
-        rows += await bench.cluster.count(_changelog(bench, table), PARTITIONS)
+        rows += await bench.cluster.count(changelog(bench, table), PARTITIONS)
     restore_s = await worker.ready()
     bench.add(PART, "a worker's restore, from assignment to active", restore_s, "s")
     bench.add(PART, "rows restored", rows / restore_s, "per second", target=ROWS_PER_S_TARGET)
@@ -36,9 +37,9 @@ async def measure(bench: Bench, worker: MeasuredWorker, empty_bytes: int) -> Non
 async def _rows_alone(bench: Bench) -> tuple[int, float, int]:
     rows: list[tuple[str, bytes, bytes]] = []
     for table in (Deployment.TABLE, Replica.TABLE, Window.TABLE):
-        changelog = bench.cluster.read(_changelog(bench, table), PARTITIONS)
-        latest = {key: value async for key, value in changelog}
-        rows += [(table, key, value) for key, value in latest.items()]
+        records = bench.cluster.read(changelog(bench, table), PARTITIONS)
+        latest = {key: value async for key, value in records}
+        rows += [(table, key, value) for key, value in latest.items() if value is not None]
     path = bench.folder / "rows"
     restorer.write_rows(path, rows)
     with child(("-m", "bench.restorer", str(path)), "the restorer", bench.folder / "restorer.log", {}) as process:
@@ -50,7 +51,3 @@ async def _rows_alone(bench: Bench) -> tuple[int, float, int]:
             await bench.until(has_exited, process, "the restorer's exit")
         count, cpu_s, rss_bytes = process.log.read_text(encoding="utf-8").split()[-3:]
     return int(count), float(cpu_s), int(rss_bytes)
-
-
-def _changelog(bench: Bench, table: str) -> str:
-    return f"{bench.settings.app_id}-{table}-changelog"

@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from bench.child import BenchError
 from bench.figures import Better, Figure, Figures, Sample, typical
 
 
@@ -27,6 +28,11 @@ def test_rates_of_a_sample() -> None:
     assert sample.per_s == 50_000
     assert sample.per_cpu_s == 100_000
     assert sample.cpu_s_per_million == 10
+
+
+def test_work_that_was_done_at_once_has_no_rate() -> None:
+    with pytest.raises(BenchError, match="too few"):
+        _ = Sample(0, 0.0, 0.0).per_s
 
 
 def test_the_typical_sample_is_the_median_of_each() -> None:

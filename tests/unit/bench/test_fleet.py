@@ -1,5 +1,7 @@
 """The fleet's records are valid and in their orgs' partitions; otherwise the bench would measure dead letters."""
 
+import json
+
 import pytest
 
 from bench.fleet import BIG_ORG, Fleet, RecordsByPartition, count, prices
@@ -20,7 +22,7 @@ FLEET = Fleet(2_000, 4)
     [
         (COMMANDS, FLEET.commands(), CreateDeployment, 20),
         (PROGRESS, FLEET.starts(), Progress, 2_000),
-        (HEARTBEATS, FLEET.heartbeats(), Heartbeat, 2_000),
+        (HEARTBEATS, FLEET.heartbeats(0), Heartbeat, 2_000),
         (REQUESTS, FLEET.requests(50), InferenceRequest, 50),
     ],
     ids=["commands", "starts", "heartbeats", "requests"],
@@ -43,16 +45,29 @@ def test_commands_create_the_replicas_of_callbacks_and_heartbeats() -> None:
         for command in decode_batch(COMMANDS, [value for _, value in keyed])
         for number in range(1, command.min_replicas + 1)
     }
-    for spec, placed in ((PROGRESS, FLEET.starts()), (HEARTBEATS, FLEET.heartbeats())):
+    for spec, placed in ((PROGRESS, FLEET.starts()), (HEARTBEATS, FLEET.heartbeats(0))):
         items = [item for keyed in placed.values() for item in decode_batch(spec, [value for _, value in keyed])]
         assert {(item.org_id, item.replica_id) for item in items} == created
         assert len(items) == len(created)
+
+
+def test_heartbeats_have_the_size_and_the_time_of_real_ones() -> None:
+    # The replica ids of a deployment have 1 to 3 digits after their "r": 9 × 1, 90 × 2 and 1 × 3, 1.92 on average.
+    values = [value for keyed in FLEET.heartbeats(1_000).values() for _, value in keyed]
+    assert sum(map(len, values)) / len(values) == pytest.approx(118, abs=1)
+    assert {json.loads(value)["at"] for value in values} == {"1970-01-01T00:00:01.000Z"}
+    assert len({json.loads(value)["event_id"] for value in values}) == 2_000
 
 
 def test_one_org_is_ten_times_as_large() -> None:
     # Of 20 deployments, the 1st and the 11th belong to the big org; the other 18 have an org each.
     assert [deployment for org, deployment in FLEET.deployments if org == BIG_ORG] == ["dep-000000", "dep-000010"]
     assert len(FLEET.orgs) == 19
+
+
+def test_all_replicas_may_belong_to_one_org() -> None:
+    assert Fleet(2_000, 4, one_org=True).orgs == [BIG_ORG]
+    assert [len(keyed) for keyed in Fleet(2_000, 4, one_org=True).heartbeats(0).values()] == [2_000]
 
 
 def test_the_profile_has_a_price() -> None:

@@ -2,8 +2,8 @@ import inspect
 
 import pytest
 
-from bench.bench import restoring_s
 from bench.child import BenchError
+from bench.logs import assigned_partitions, is_active, restoring_s
 from streams.engine import intake, partitions
 
 ASSIGNED = "[2026-11-29 20:10:40,711] [686] [INFO] partitions [0, 1] are assigned to this worker, in generation {}"
@@ -27,6 +27,21 @@ def test_the_restore_is_measured_from_the_last_assignment() -> None:
 def test_an_incomplete_log_is_refused(log: str) -> None:
     with pytest.raises(BenchError, match="does not say"):
         restoring_s(log)
+
+
+def test_a_worker_is_active_after_its_last_assignment() -> None:
+    assert not is_active("")
+    assert not is_active(ASSIGNED.format(1))
+    assert is_active(f"{ASSIGNED.format(1)}\n{ACTIVE}")
+    assert not is_active(f"{ASSIGNED.format(1)}\n{ACTIVE}\n{ASSIGNED.format(2)}")
+
+
+def test_the_partitions_of_the_last_assignment_are_counted() -> None:
+    four = ASSIGNED.format(1).replace("[0, 1]", "[0, 1, 2, 3]")
+    assert assigned_partitions("") == 0
+    assert assigned_partitions(four) == 4
+    assert assigned_partitions(f"{four}\n{ASSIGNED.format(2)}") == 2
+    assert assigned_partitions(f"{four}\n{ASSIGNED.format(2).replace('[0, 1]', '[]')}") == 0
 
 
 def test_the_log_messages_are_those_of_the_engine() -> None:

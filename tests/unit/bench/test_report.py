@@ -12,6 +12,7 @@ FIGURES = [
     Figure("heartbeats", "stock Faust agent", 2_833.4, "per second"),
     Figure("heartbeats", "Obol / stock, rate", 31.14, "times", 10.0),
     Figure("memory", "a running replica", 2_000.0, "bytes", 1_024.0, "less"),
+    Figure("ticks", "windows billed", 104_000.0, "per second", span=(99_000.0, 122_000.0)),
 ]
 
 
@@ -34,7 +35,7 @@ def test_the_table_has_each_part_once_and_whether_targets_are_met() -> None:
 
 def test_json_has_every_figure_and_whether_its_target_is_met() -> None:
     written = json.loads(report.to_json(FIGURES, QUICK, report.machine()))
-    assert [figure["met"] for figure in written["figures"]] == [None, True, False]
+    assert [figure["met"] for figure in written["figures"]] == [None, True, False, None]
     assert written["figures"][0]["value"] == 2_833.4
     assert written["sizes"]["replicas"] == 20_000
     assert written["machine"]["cores"] >= 1
