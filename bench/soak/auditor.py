@@ -1,0 +1,113 @@
+"""Audits usage events while they are written: `python -m bench.soak.auditor REPLICAS PARTITIONS UNTIL`.
+
+`UNTIL`: the time in ms up to which all windows must have been billed when SIGTERM arrives. It then reads to the end of
+the topic, and the last line of its output is the result as JSON. Each line before is the number of usage events so far.
+"""
+
+import asyncio
+import json
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from bench.soak.audit import Audit, Verdict
+from schemas.times import parse_rfc3339
+from streams.settings import Settings
+from topics.catalogue import PROGRESS, USAGE
+
+_POLL_MS: Final = 500
+_PRINT_EVERY_S: Final = 1.0
+_MAX_RECORDS: Final = 20_000
+
+_parse = lru_cache(maxsize=4_096)(parse_rfc3339)
+
+
+class _Started(msgspec.Struct):
+    replica_id: str
+
+
+class _Billed(msgspec.Struct):
+    replica_id: str
+    interval_start: str
+    interval_end: str
+
+
+async def audit(settings: Settings, replicas: int, partitions: int, until_ms: int) -> Verdict:
+    """Audit until SIGTERM, and then up to the end of the topic."""
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    result = Audit(replicas)
+    async with _consumer(settings) as consumer:
+        started = msgspec.json.Decoder(_Started)
+        await _assign(consumer, settings.topic(PROGRESS.name), partitions)
+        async for record in _to_end(consumer):
+            result.opened(started.decode(record.value).replica_id, record.timestamp)
+        await _assign(consumer, settings.topic(USAGE.name), partitions)
+        await _follow(consumer, result, stop)
+        async for record in _to_end(consumer):
+            _event(result, record.value)
+    return result.finish(until_ms)
+
+
+async def _follow(consumer: Any, result: Audit, stop: asyncio.Event) -> None:
+    printed_s = time.monotonic()
+    while not stop.is_set():
+        for records in (await consumer.getmany(timeout_ms=_POLL_MS, max_records=_MAX_RECORDS)).values():
+            for record in records:
+                _event(result, record.value)
+        if time.monotonic() >= printed_s + _PRINT_EVERY_S:
+            printed_s = time.monotonic()
+            print(result.events, flush=True)
+
+
+_DECODER: Final = msgspec.json.Decoder(_Billed)
+
+
+def _event(result: Audit, value: bytes) -> None:
+    billed = _DECODER.decode(value)
+    result.event(billed.replica_id, _parse(billed.interval_start), _parse(billed.interval_end))
+
+
+async def _assign(consumer: Any, topic: str, partitions: int) -> None:
+    tps = [TopicPartition(topic, partition) for partition in range(partitions)]
+    consumer.assign(tps)
+    for tp in tps:
+        # Not "the earliest": records that were deleted before they were read are an error.
+        consumer.seek(tp, 0)
+
+
+async def _to_end(consumer: Any) -> AsyncIterator[Any]:
+    tps = consumer.assignment()
+    ends = await consumer.end_offsets(tps)
+    while behind := [tp for tp in tps if await consumer.position(tp) < ends[tp]]:
+        for records in (await consumer.getmany(*behind, timeout_ms=_POLL_MS)).values():
+            for record in records:
+                yield record
+
+
+@asynccontextmanager
+async def _consumer(settings: Settings) -> AsyncIterator[Any]:
+    consumer = AIOKafkaConsumer(
+        **settings.kafka_client_options(),
+        isolation_level="read_committed",
+        auto_offset_reset="none",
+        enable_auto_commit=False,
+    )
+    try:
+        await consumer.start()
+        yield consumer
+    finally:
+        await consumer.stop()
+
+
+if __name__ == "__main__":
+    verdict = asyncio.run(audit(Settings.load_or_exit(), *map(int, sys.argv[1:4])))
+    print(json.dumps(asdict(verdict)), flush=True)
