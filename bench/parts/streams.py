@@ -20,7 +20,6 @@ from bench.work import Work, difference, work
 from streams.billing.windows import Window
 from topics.catalogue import CLOCK, HEARTBEATS, USAGE
 
-PART: Final = "Kafka Streams"
 ROUNDS: Final = 3
 
 _WARM: Final = 500_000
@@ -38,16 +37,26 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class _Comparison:
-    name: str
+    part: str
     unit: str
     value: Callable[[Result], float]
     better: Better
     target: float
 
 
+PEER: Final = "Kafka Streams"
+OBOL: Final = "Obol"
+RATIO: Final = "Obol / Kafka Streams"
+
 _COMPARISONS: Final = (
     _Comparison("heartbeats committed", "per second", lambda result: result.heartbeats.per_s, "more", 1.2),
-    _Comparison("CPU", "CPU s per million heartbeats", lambda result: result.heartbeats.cpu_s_per_million, "less", 0.6),
+    _Comparison(
+        "CPU of heartbeats",
+        "CPU s per million heartbeats",
+        lambda result: result.heartbeats.cpu_s_per_million,
+        "less",
+        0.6,
+    ),
     _Comparison("windows billed at a tick", "per second", lambda result: result.tick.per_s, "more", 1.2),
     _Comparison("resident memory", "MB", lambda result: result.rss_bytes / 1_000_000, "less", 0.4),
 )
@@ -76,11 +85,11 @@ def _report(bench: Bench, comparison: _Comparison, rounds: Sequence[tuple[Result
     theirs = [comparison.value(result) for result, _ in rounds]
     ours = [comparison.value(result) for _, result in rounds]
     ratios = [our / their for our, their in zip(ours, theirs, strict=True)]
-    for name, values in ((f"Kafka Streams, {comparison.name}", theirs), (f"Obol, {comparison.name}", ours)):
-        bench.add(PART, name, median(values), comparison.unit, span=(min(values), max(values)))
+    for name, values in ((PEER, theirs), (OBOL, ours)):
+        bench.add(comparison.part, name, median(values), comparison.unit, span=(min(values), max(values)))
     bench.add(
-        PART,
-        f"Obol / Kafka Streams, {comparison.name}",
+        comparison.part,
+        RATIO,
         median(ratios),
         "times",
         target=comparison.target,
