@@ -13,15 +13,15 @@ class ShardView(Protocol):
 
     @property
     def partition(self) -> int:
-        """Its number."""
+        """The partition's number."""
 
     @property
     def store(self) -> RowStore:
-        """Its rows; complete once `ready`."""
+        """The rows; complete once `ready`."""
 
     @property
     def ready(self) -> bool:
-        """Whether its rows are restored."""
+        """Whether all rows are restored."""
 
     @property
     def as_of(self) -> int | None:
@@ -69,7 +69,7 @@ class Source(Protocol):
 
     @property
     def disagreements(self) -> Sequence[str]:
-        """What other workers are set to that this one is not, one line each."""
+        """Settings that are not the same on other workers, one line each."""
 
     @property
     def open_transactions(self) -> Sequence[str]:

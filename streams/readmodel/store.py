@@ -167,7 +167,7 @@ class ReadModel:
     # Writing
 
     def committed(self, shard: ShardView, rows: Mapping[str, Iterable[tuple[bytes, bytes | None]]]) -> None:
-        """LogLine which rows were committed. Costs the commit path no I/O and bounded memory."""
+        """Record which rows were committed. Costs the commit path no I/O and bounded memory."""
         copy = self._copies.get(shard.partition)
         if copy is None or copy.shard is not shard:
             return
@@ -330,7 +330,7 @@ class ReadModel:
     async def _look(
         self, kinds: tuple[str, str], arguments: list[str], read: Callable[[int, "_Part"], Iterable[Json]]
     ) -> Lookup | None:
-        """Look something up in all partitions: `read` makes items of each. None: ask the partition owners.
+        """Look something up in all partitions. `read` returns the items of each. None: ask the partition owners.
 
         After a failure Redis is not asked for a while, so that it slows down one page at most.
         """

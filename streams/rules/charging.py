@@ -168,7 +168,7 @@ def bill_due(turn: Turn, kind: OwnerKind) -> None:
 
 @dataclass(slots=True)
 class _Sum:
-    """What a tick bills of the last minute, over all windows of a profile: unit-ms, at `price` (None: it has none)."""
+    """The usage of one minute that a tick bills, of all windows of a profile: unit-ms, at `price` (None: unpriced)."""
 
     meter: str
     price: int | None
@@ -211,7 +211,7 @@ def _price(turn: Turn, profile: str) -> int | None:
 
 
 def _day_and_type(meter: str, start: int) -> tuple[str, str]:
-    """Return under which day and type a usage event or a credit that starts at `start` is summed up (U1)."""
+    """Return the day and the type whose sums include a usage event or a credit that starts at `start` (U1)."""
     return rfc3339(start)[:10], METERS[meter].usage_type
 
 

@@ -39,7 +39,7 @@ class Valuation:
 
 
 def origin(valuation: Valuation, cause: Origin | None) -> Json | None:
-    """Return where in Kafka the record is that caused something."""
+    """Return the position in Kafka of the record that caused a change."""
     if cause is None:
         return None
     return {
@@ -51,7 +51,7 @@ def origin(valuation: Valuation, cause: Origin | None) -> Json | None:
 
 
 def window(valuation: Valuation, row: Window) -> Json:
-    """Return a window, whole (contract), with B12's remainder and the records that opened and closed it."""
+    """Return a window's fields (contract), its unexplained time (B12), and the records that opened and closed it."""
     sums = figures(row, valuation.as_of)
     reason = held(row, valuation.prices, valuation.switches, valuation.as_of)
     return {
@@ -74,7 +74,7 @@ def window(valuation: Valuation, row: Window) -> Json:
 
 
 def window_place(row: Window) -> Place:
-    """Return where a window is in the list of its owner's windows: by time, and at one time by number."""
+    """Return the sort key of a window in the list of its owner's windows: its time, then its number."""
     meter, _, number = row.window_id.rpartition(".w")
     return row.opened_at, f"{int(number):012} {meter}"
 
@@ -96,7 +96,7 @@ def replicas_of(org: OrgRows, *deployment_ids: str) -> dict[str, list[Replica]]:
 
 
 def replica_place(row: Replica) -> Place:
-    """Return where a replica is in the list of its deployment's replicas."""
+    """Return the sort key of a replica in the list of its deployment's replicas."""
     return int(row.replica_id.rpartition("-r")[2]), row.replica_id
 
 
@@ -167,7 +167,7 @@ def instance(valuation: Valuation, org: OrgRows, row: Instance) -> Json:
 
 
 def windows(valuation: Valuation, org: OrgRows, owner: Replica | Instance) -> Json:
-    """Return the newest 1,000 windows of a replica or an instance, oldest first, and what all of them add up to."""
+    """Return the newest 1,000 windows of a replica or an instance, oldest first, and the sums of all of them."""
     found = windows_of(org, owner)
     return {
         "windows": [window(valuation, one) for one in found[-MAX_LIMIT:]],
@@ -221,7 +221,7 @@ def counts(states: type[StrEnum], found: Iterable[StrEnum]) -> dict[str, int]:
 
 
 def totals(windows: Iterable[Window], as_of: int) -> Totals:
-    """Add windows up."""
+    """Return the sums of windows' figures."""
     found = Totals()
     for one in windows:
         found.add(one, as_of)

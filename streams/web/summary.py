@@ -75,7 +75,7 @@ def census_json(census: Census) -> Json:
 
 
 def _counted(shard: ShardWithPosition) -> Json:
-    """Return the engine's own counts: dead letters and ignored records by reason."""
+    """Return the engine's counts: dead letters and ignored records by reason."""
     dead = {detail: count for (kind, detail), count in shard.counters.items() if kind == "dead"}
     ignored = {detail: count for (kind, detail), count in shard.counters.items() if kind == "ignored"}
     return {"dead_letters": dead, "ignored": ignored}

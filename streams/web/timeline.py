@@ -1,4 +1,4 @@
-"""A life as a picture: which stretches and marks are drawn, and where. Made from the views' JSON, so the two agree."""
+"""The timeline of an entity as a picture: its stretches and marks. Made from the views' JSON, so the two agree."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -177,7 +177,7 @@ def _from_windows(entity: Json, windows: Sequence[Json], start_ms: int, end_ms: 
 
 
 def _billing(window: Json) -> Iterator[tuple[str, str, int, int]]:
-    """A window's time by what became of it; the stretches add up to its figures (B12)."""
+    """Yield a window's time as billed, pending and forgiven stretches; they add up to its figures (B12)."""
     opened = parse_rfc3339(window["opened_at"])
     ended = None if window["ended_at"] is None else parse_rfc3339(window["ended_at"])
     billed_to = opened + window["billed_ms"]
