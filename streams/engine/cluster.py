@@ -84,6 +84,7 @@ class ClusterWatch:
         self.is_answering = True
         self.disagreements: list[str] = []
         self.transactions = OpenTransactions(admin)
+        self._prices_from = 0
         self._settings = settings
         self._partitions = partitions
         self._inputs = inputs
@@ -258,7 +259,19 @@ class ClusterWatch:
             check_end(partition, self._inputs[partition[0]], offset, ends[partition])
         for partition, end in changelog_ends.items():
             check_changelog(partition, end, beginnings[partition], ends[partition])
+        self._check_prices(beginnings[self._prices, 0])
         return ends
+
+    def _check_prices(self, beginning: int) -> None:
+        """Log, once, that prices were deleted: those that are left may not say what an hour cost at an earlier time."""
+        if beginning <= self._prices_from:
+            return
+        self._prices_from = beginning
+        log.error(
+            "%s begins at offset %d: the prices before that were deleted, and are unknown to a worker that starts; "
+            "publish them again, with the times from which on they hold",
+            *(self._prices, beginning),
+        )
 
     async def _check_configs(self) -> None:
         """Raise `AccidentError` if a topic's configuration is not the required one any more."""

@@ -6,121 +6,32 @@ import asyncio
 import base64
 import json
 import time
-from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiokafka import TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+from aiokafka.admin import AIOKafkaAdminClient
 
 from schemas.times import rfc3339
 from streams.engine.headers import REROUTED
+from tests.support.accidents import delete_records
 from tests.support.http_get import get
 from tests.support.raw_batches import RawRecord, batch, send_batch
-from tests.support.workers import DEADLINE_S, POLL_S, Installation, LagWatch, Worker
+from tests.support.raw_logs import ANY_TIME, MINUTE_MS, TICK, RawLog, create, heartbeat, price
+from tests.support.workers import DEADLINE_S, POLL_S, Worker
 from tools.kafka_server import KafkaServer
 from tools.leftovers import session_folder
 from tools.server import free_ports
-from topics.catalogue import (
-    CLOCK,
-    COMMANDS,
-    DEAD_LETTERS,
-    HEARTBEATS,
-    INBOUND,
-    PRICES,
-    PROGRESS,
-    RESULTS,
-    TOPICS,
-    USAGE,
-)
-from topics.provision import ensure_topics, new_topic
+from topics.catalogue import CLOCK, COMMANDS, DEAD_LETTERS, HEARTBEATS, PRICES, RESULTS, USAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 pytestmark = pytest.mark.kafka
 
-MINUTE_MS = 60_000
 NOT_UTF8 = ((b"\xff\xfe", b"1"),)
-ANY_TIME = {f"message.timestamp.{which}.max.ms": str(2**63 - 1) for which in ("before", "after")}
-"""The default before Kafka 3.6."""
-
-TICK = RawRecord(b'{"type":"tick"}')
-
-
-def value(**fields: Any) -> bytes:
-    return json.dumps(fields).encode()
-
-
-def price(profile: str = "dedicated.h100.1x", **more: Any) -> RawRecord:
-    return RawRecord(value(profile=profile, price="100", currency="JPY"), profile.encode(), **more)
-
-
-def create(command_id: str, deployment_id: str, gpu_type: str = "h100", **more: Any) -> RawRecord:
-    fields = {"command_id": command_id, "org_id": "acme", "type": "create_deployment", "deployment_id": deployment_id}
-    return RawRecord(value(**fields, model="m", gpu_type=gpu_type, gpu_count=1), b"acme", **more)
-
-
-def heartbeat(**more: Any) -> RawRecord:
-    return RawRecord(value(org_id="acme", replica_id="d-r1"), b"acme", **more)
-
-
-class RawLog:
-    """An installation, and raw batches that are written to its inputs."""
-
-    def __init__(self, bootstrap: str, namespace: str, partitions: int = 2) -> None:
-        self.installation = Installation(bootstrap, namespace, partitions=partitions)
-        self.home = self.installation.place(HEARTBEATS.name, "acme")
-        self.start_ms = (int(time.time() * 1_000) - 3_600_000) // MINUTE_MS * MINUTE_MS
-
-    async def provision(self, **config: str) -> None:
-        """Create the topics, the inbound ones with more of Kafka's configuration."""
-        settings = self.installation.settings
-        admin = AIOKafkaAdminClient(bootstrap_servers=self.installation.bootstrap)
-        await admin.start()
-        try:
-            topics = [(new_topic(spec, settings), config if spec in INBOUND else {}) for spec in TOPICS.values()]
-            await ensure_topics(admin, [replace(topic, config={**topic.config, **more}) for topic, more in topics])
-        finally:
-            await admin.close()
-
-    async def send(
-        self,
-        topic: str,
-        records: Iterable[RawRecord],
-        minute: float,
-        *,
-        codec: str = "none",
-        partition: int | None = None,
-    ) -> int:
-        """Write a batch `minute` minutes after the start, to the org's partition."""
-        place = (0 if topic == PRICES.name else self.home) if partition is None else partition
-        at_ms = self.start_ms + int(minute * MINUTE_MS)
-        content = batch(records, codec=codec, timestamp_ms=at_ms)
-        return await send_batch(self.installation.bootstrap, self.installation.settings.topic(topic), place, content)
-
-    async def run_until_caught_up(self) -> None:
-        """Run a worker, and kill it once it has applied everything."""
-        with Worker(self.installation, "--without-web") as worker:
-            async with LagWatch(self.installation) as watch:
-                await watch.wait_until(0, [worker])
-            await self.installation.wait_until_caught_up([worker])
-
-    async def values(self, topic: str) -> list[Any]:
-        return [json.loads(record.value or b"") for record in await self.installation.read(topic)]
-
-    async def running(self) -> None:
-        """Write the records of a replica that runs from the start on."""
-        await self.send(PRICES.name, [price()], -1)
-        await self.send(COMMANDS.name, [create("c", "d")], 0)
-        fields = {"event_id": "e", "org_id": "acme", "replica_id": "d-r1", "status": "RUNNING", "message": "healthy"}
-        await self.send(PROGRESS.name, [RawRecord(value(**fields), b"acme")], 0)
-
-    async def tick(self, minute: int) -> None:
-        for partition in range(self.installation.partitions):
-            await self.send(CLOCK.name, [TICK], minute, partition=partition)
 
 
 def reasons(letters: Sequence[Any]) -> list[tuple[str, str, int]]:
@@ -190,7 +101,7 @@ async def test_no_size_of_headers_or_key_makes_a_commit_impossible(kafka_bootstr
 @pytest.mark.parametrize("at_ms", [-1, 57_000 * 31_556_952_000])
 async def test_a_time_out_of_range_changes_nothing_else(kafka_bootstrap: str, namespace: str, at_ms: int) -> None:
     log = RawLog(kafka_bootstrap, namespace)
-    await log.provision(**ANY_TIME)
+    await log.provision(ANY_TIME)
     await log.running()
     topic = log.installation.settings.topic
     for name, record in ((HEARTBEATS, heartbeat()), (COMMANDS, create("c2", "two")), (CLOCK, TICK), (PRICES, price())):
@@ -255,16 +166,6 @@ async def test_memory_does_not_depend_on_what_is_sent(kafka_bootstrap: str, name
     assert len(await log.values(USAGE.name)) == 4
 
 
-async def delete_records(log: RawLog, topic: str, partition: int, before: int) -> None:
-    """Delete the records of a partition that are before an offset, as `kafka-delete-records` does."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=log.installation.bootstrap)
-    await admin.start()
-    try:
-        await admin.delete_records({TopicPartition(topic, partition): RecordsToDelete(before)})
-    finally:
-        await admin.close()
-
-
 async def wait_for_ticks(log: RawLog, worker: Worker, partition: int) -> None:
     """Wait until every tick of one partition is applied and committed."""
     clock = TopicPartition(log.installation.settings.topic(CLOCK.name), partition)
@@ -327,7 +228,7 @@ async def test_one_flipped_bit_blocks_one_partition_and_skips_nothing(namespace:
         assert len(await log.values(USAGE.name)) == 2
         assert await log.values(DEAD_LETTERS.name) == []
         # The operator gives the batch up, with the topic's own tool: the rest is read on.
-        await delete_records(log, topic, log.home, 5)
+        await delete_records(log.installation, topic, 5, log.home)
         with Worker(log.installation) as worker:
             await log.installation.wait_until_caught_up([worker])
             worker.wait_for("were deleted before they were read")

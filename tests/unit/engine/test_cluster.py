@@ -320,3 +320,13 @@ async def test_a_configuration_that_is_changed_ends_the_watch(cluster: Cluster) 
     with pytest.raises(AccidentError, match=r"dev\.user\.commands has cleanup\.policy=compact") as ended:
         await watching
     assert ended.value.accident is Accident.WRONG_SETTING
+
+
+async def test_prices_that_were_deleted_are_reported_once(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    await cluster.watch.check_start()
+    assert not caplog.messages
+    cluster.kafka.beginnings[PRICE_LOG] = 2
+    for _ in range(2):
+        await cluster.watch.check()
+    (line,) = caplog.messages
+    assert line.startswith("dev.croesus.prices begins at offset 2: the prices before that were deleted")
