@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.namespaces import fresh_namespace
 from tests.web.browser import Browser
-from tests.web.live import Live, add_hostile, add_stories
+from tests.web.live import Live, add_hostile, add_money, add_stories
 from tools.console import STATE
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def live(kafka_bootstrap: str, redis_url: str) -> Iterator[Live]:
     ):
         live.wait_ready()
         add_stories(live)
+        add_money(live)
         add_hostile(live)
         live.settle()
         yield live

@@ -69,7 +69,8 @@ class Live:
     def add(self, clock: str, topic: str, org: str, **fields: Any) -> None:
         """A record of an org; ids of events and commands are made up."""
         self._number += 1
-        kind = {"user.commands": "command_id", "execlet.heartbeats": None}.get(topic, "event_id")
+        kinds = {"user.commands": "command_id", "operator.commands": "command_id", "execlet.heartbeats": None}
+        kind = kinds.get(topic, "event_id")
         ids = {} if kind is None else {kind: f"e{self._number}"}
         value = json.dumps({"org_id": org, **ids, **fields}).encode()
         self._pending.append(Sent(topic, at(clock), org.encode(), value, self.installation.place(topic, org)))
@@ -157,6 +158,32 @@ def add_stories(live: Live, org: str = "acme") -> None:
     live.add("12:24", "host.reports", org, instance_id="trainer", report="workload_up")
     live.add("13:25", "host.reports", org, instance_id="notebook", report="launch_failed", message="no such image")
     live.tick("08:31", "14:00")
+
+
+def add_money(live: Live, org: str = "bolt") -> None:
+    """Labels, a credit, notices of a balance that runs low and is used up, and a replica that ended but lives on."""
+    live.price("08:00", "dedicated.a100.1x", "60")
+    live.add("09:00", "croesus.accounts", org, type="balance_updated", balance="100")
+    for deployment, team in (("search", "nlp"), ("rank", "ads")):
+        live.add(
+            "09:00",
+            "user.commands",
+            org,
+            type="create_deployment",
+            deployment_id=deployment,
+            model="m",
+            gpu_type="a100",
+            gpu_count=1,
+            labels={"team": team, "env": "prod"},
+        )
+    live.add("09:00:30", "execlet.progress", org, replica_id="search-r1", status="RUNNING", message="healthy")
+    live.add("09:10", "user.commands", org, type="stop_deployment", deployment_id="search")
+    for minute in (*range(1, 10), 20, 25):
+        live.add(f"09:{minute:02}", "execlet.heartbeats", org, replica_id="search-r1")
+    credit = {"type": "credit_window", "window_id": "search-r1.w1", "note": "ticket 4711"}
+    live.add("09:12", "operator.commands", org, **credit, **{"from": f"{DAY}T09:04:30Z", "until": f"{DAY}T09:05:30Z"})
+    live.add("09:05:10", "croesus.accounts", org, type="balance_updated", balance="30")
+    live.add("09:15", "croesus.accounts", org, type="balance_updated", balance="-1")
 
 
 HOSTILE = (

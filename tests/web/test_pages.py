@@ -18,6 +18,12 @@ PAGES = {
     "/": "Fleet",
     "/orgs": "Orgs",
     "/orgs/acme": "acme",
+    "/orgs/bolt": "bolt",
+    "/orgs/bolt/usage": "Usage by day",
+    "/orgs/bolt/windows/search-r1.w1": "search-r1.w1",
+    f"/orgs/bolt/explain/search-r1:{DAY}T09:04:00.000Z": f"{DAY} 09:04:00",
+    "/orgs/bolt/deployments?label=team=nlp": "Deployments",
+    "/orgs/bolt/deployments/search": "search",
     "/orgs/acme/deployments": "Deployments",
     "/orgs/acme/deployments/chat-large": "chat-large",
     "/orgs/acme/replicas/chat-r1": "chat-r1",
@@ -169,3 +175,85 @@ def test_a_filter_and_a_search_lead_there_by_keyboard(live: Live, browser: Brows
     browser.run("document.getElementById('find').value = 'chat-r1'; document.querySelector('.find').requestSubmit()")
     until(lambda: browser.texts("h1") == ["Search"], "the search page", 10)
     assert browser.texts("main tbody th")[0] == "chat-r1"
+
+
+def cells(browser: Browser, rows: str) -> list[list[str]]:
+    """The texts of the cells of table rows."""
+    script = (
+        "return [...document.querySelectorAll(arguments[0])].map(row => [...row.cells].map(cell => cell.innerText))"
+    )
+    found: list[list[str]] = browser.run(script, rows)
+    return found
+
+
+def test_usage_by_day_is_drawn_with_its_numbers_beside_it(live: Live, browser: Browser) -> None:
+    """Running 09:00:30 to 09:10 at 60 an hour: 9.5 minutes cost 9.5; a minute of it was credited."""
+    browser.open(f"{live.url}/orgs/bolt/usage")
+    assert cells(browser, "main tbody tr") == [
+        [DAY, "dedicated inference running", "dedicated.a100.1x", "9 min 30 s", "1 min", "9.5", "1"]
+    ]
+    titles = browser.run("return [...document.querySelectorAll('figure svg rect title')].map(one => one.textContent)")
+    assert titles == [f"{DAY} dedicated.a100.1x: 9.5", f"{DAY} dedicated.a100.1x: 1 credited"]
+    above, below = browser.run(
+        "return [...document.querySelectorAll('figure svg[role=img] > rect')].map(one => one.getBoundingClientRect())"
+    )
+    assert above["bottom"] == pytest.approx(below["top"], abs=1)
+    assert above["height"] / below["height"] == pytest.approx(9.5, rel=0.1)
+    browser.open(f"{live.url}/orgs/bolt")
+    assert cells(browser, "#list-u ~ .figure tbody tr") == [[DAY, "9.5", "1", "8.5"]]
+
+
+def test_the_fleets_last_hours_are_those_of_the_json(live: Live, browser: Browser) -> None:
+    browser.open(live.url)
+    hours = live.get("/").json["hours"]
+    events = {hour["hour"]: (hour["events"], hour["dedicated_replicas"]) for hour in hours}
+    # search ran from 09:00:30 until 09:10; acme's trainer 09:04 to 10:10, with its disk from 10:13.
+    assert events[f"{DAY}T09:00:00.000Z"] == (10 + 56, 0)
+    assert events[f"{DAY}T10:00:00.000Z"] == (10 + 47, 0)
+    # At 13:00 chat is running, though without heartbeats, and two of chat-large are running from then on.
+    assert events[f"{DAY}T12:00:00.000Z"][1] == 3
+    shown = cells(browser, "#hours ~ .figure tbody tr")
+    numbers = [(int(row[1].replace(",", "")), int(row[2].replace(",", ""))) for row in shown]
+    assert numbers == list(events.values())[::-1]
+    bars = browser.run(
+        "return [...document.querySelectorAll('#hours ~ .figure .bar title')].map(one => one.textContent)"
+    )
+    assert bars == [
+        *(f"{hour['hour'][11:16]}: {hour['events']:,}" for hour in hours if hour["events"]),
+        *(f"{hour['hour'][11:16]}: {hour['dedicated_replicas']:,}" for hour in hours if hour["dedicated_replicas"]),
+    ]
+
+
+def test_notices_are_listed_with_their_times(live: Live, browser: Browser) -> None:
+    browser.open(f"{live.url}/orgs/bolt")
+    assert browser.texts("#list-n ~ ul li") == [
+        f"{DAY} 09:15:00: balance empty",
+        f"{DAY} 09:06:00: runway low, below 1 h",
+        f"{DAY} 09:01:00: runway low, below 1 d",
+    ]
+
+
+def test_a_credit_is_on_the_page_of_its_window_and_of_its_charge(live: Live, browser: Browser) -> None:
+    browser.open(f"{live.url}/orgs/bolt/windows/search-r1.w1")
+    facts = dict(zip(browser.texts(".facts dt"), browser.texts(".facts dd"), strict=True))
+    assert (facts["Credited"], facts["Net"]) == ("1 min", "8 min 30 s")
+    browser.open(f"{live.url}/orgs/bolt/explain/search-r1:{DAY}T09:04:00.000Z")
+    facts = dict(zip(browser.texts(".facts dt"), browser.texts(".facts dd"), strict=True))
+    assert facts["Credited"] == f"{DAY} 09:04:30 to {DAY} 09:05:00"
+
+
+def test_a_replica_that_ended_but_sends_heartbeats_is_on_the_fleet_page(live: Live, browser: Browser) -> None:
+    browser.open(live.url)
+    rows = cells(browser, "#zombies ~ .scroll tbody tr")
+    assert ["bolt", "search-r1", f"{DAY} 09:20:00", f"{DAY} 09:25:00"] in rows
+
+
+def test_a_list_is_filtered_by_label(live: Live, browser: Browser) -> None:
+    browser.open(f"{live.url}/orgs/bolt/deployments")
+    assert browser.texts("main tbody th") == ["rank", "search"] or browser.texts("main tbody th") == ["search", "rank"]
+    browser.run(
+        "const form = document.querySelector('.filters');form.elements.label.value = 'team=nlp'; form.requestSubmit()"
+    )
+    until(lambda: browser.texts("main tbody th") == ["search"], "the list of one team", 20)
+    assert browser.run("return document.querySelector('.filters').elements.label.value") == "team=nlp"
+    assert browser.texts("main tbody td .action") == ["env=prod", "team=nlp"]
