@@ -123,6 +123,7 @@ class Shard:
     `RowStore`. `stamp` adds the worker's values to a position before each commit. `refusal`: why a topic refuses its
     commits, else None. `restored_rows` of `restore_total` (None: not yet known) changelog records were read, and
     `decoded_rows` of them decoded. `counters`: the position's counts as of the last commit, by kind and detail.
+    `check`: whether the debug check runs.
     """
 
     def __init__(  # noqa: PLR0913 - each decides one thing
@@ -136,12 +137,13 @@ class Shard:
         id_retention_ms: int = 400 * DAY_MS,
         stall_timeout_s: float,
         max_run_records: int = MAX_RUN_RECORDS,
+        check: bool = ENABLED,
     ) -> None:
         self.partition = partition
         self.partitions = partitions
         self.store = RowStore(retention_ms, id_retention_ms)
         self.accountant = Accountant(self.store, prices, switches)
-        self._check = RowCheck(self.store) if ENABLED else None
+        self._check = RowCheck(self.store) if check else None
         self.merge = Merge(
             # A tick may take long, so each is a run.
             [(spec.name, spec.rank or 0, 1 if spec is CLOCK else max_run_records) for spec in INBOUND],

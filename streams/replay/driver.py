@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from schemas.base import Wire
 from streams.billing.prices import PriceRecord, Prices
+from streams.engine.check import ENABLED
 from streams.engine.headers import Header
 from streams.engine.position import Position
 from streams.engine.rowcodec import RowReader
@@ -21,9 +22,11 @@ from streams.rules.context import Switches
 from streams.rules.decision import LogLine
 from streams.rules.rows import Row
 from streams.rules.store import RowStore
-from topics.catalogue import CLOCK, PRICES
+from topics.catalogue import CLOCK, OUTBOUND, PRICES
 from topics.codec import Rejected, decode_prices, encode
 from topics.partitioner import partition_of
+
+__all__ = ["TICK", "Log", "LogRecord", "ShardDriver", "Switches"]
 
 TICK = b'{"type":"tick"}'
 
@@ -84,6 +87,13 @@ class Log:
             self.offsets[topic, commit.partition] = offset
         self.log_lines += commit.log_lines
 
+    def forget_outputs(self) -> None:
+        """Drop outputs and changelogs, which bounds the memory of a long run. No crash may follow."""
+        outbound = {spec.name for spec in OUTBOUND}
+        for place in [place for place in self.records if place[0] in outbound]:
+            del self.records[place]
+        self.changelogs.clear()
+
 
 class ShardDriver:
     """All partitions of an installation in one process.
@@ -100,12 +110,14 @@ class ShardDriver:
         currency: str = "JPY",
         retention_h: int = 168,
         max_run_records: int = MAX_RUN_RECORDS,
+        check: bool = ENABLED,
     ) -> None:
         self.partitions = partitions
         self.switches = switches
         self.currency = currency
         self.retention_ms = retention_h * HOUR_MS
         self.max_run_records = max_run_records
+        self.check = check
         self.log = Log()
         self.now_s = 0.0
         self.prices = Prices()
@@ -242,6 +254,7 @@ class ShardDriver:
                 retention_ms=self.retention_ms,
                 stall_timeout_s=2.0,
                 max_run_records=self.max_run_records,
+                check=self.check,
             )
             for table in {table for table, of in self.log.changelogs if of == partition}:
                 for key, value in self._compacted(table, partition).items():

@@ -1,17 +1,17 @@
-"""A fleet's log is deterministic, valid and in order, and Obol sends the orders that it predicts."""
+"""A fleet's log is deterministic, valid and in order, and a worker sends the orders that it was written for."""
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from schemas.orders import ExecletOrder, HostOrder
 from sim import fleet
 from sim.fleet import timeline
-from sim.foresight import Foresight
+from sim.foresight import Foresight, Order
 from sim.kafka import Installation
 from sim.records import CURRENCY, Record
-from tests.unit.sim.obol import Platform
+from streams.replay.driver import ShardDriver
 from topics.catalogue import CLOCK, COMMANDS, INBOUND, OPERATOR_COMMANDS, PRICES, PROGRESS, REPORTS, TOPICS
 from topics.codec import Rejected, decode, decode_prices
 
@@ -115,45 +115,32 @@ def test_impossible_sizes_are_refused(sizes: dict[str, int], words: str) -> None
         {"seed": 1, "orgs": 40, "replicas": 200, "instances": 100},
         {"seed": 2, "orgs": 30, "replicas": 120, "instances": 150, "duplicates": 0.1},
         {"seed": 3, "orgs": 20, "replicas": 60, "deployments": 60, "heartbeat_s": 60, "instances": 0, "hours": 6},
-        {"seed": 4, "orgs": 60, "replicas": 0, "instances": 200, "hours": 26},
+        {"seed": 4, "orgs": 20, "replicas": 0, "instances": 60, "hours": 26},
     ],
 )
-def test_obol_sends_the_predicted_orders_and_no_dead_letters(
+def test_a_worker_sends_the_orders_that_the_stand_ins_have_executed(
     sizes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    predicted: Counter[str] = Counter()
+    """Heartbeats, partitions and batches, which the foresight does without, change no order."""
+    executed: Counter[tuple[str, str]] = Counter()
 
     class RecordingForesight(Foresight):
-        def read(self, record: Record) -> Any:
-            orders = list(super().read(record))
-            predicted.update(map(_key, orders))
-            return iter(orders)
-
-        def tick(self, now_ms: int) -> Any:
-            orders = list(super().tick(now_ms))
-            predicted.update(map(_key, orders))
-            return iter(orders)
+        def _orders(self) -> Iterator[Order]:
+            for order in super()._orders():
+                executed[order.org_id, order.order_id] += 1
+                yield order
 
     monkeypatch.setattr(fleet, "Foresight", RecordingForesight)
-    obol, ordered = Platform(), Counter[str]()
+    worker = ShardDriver(partitions=8, check=False)
     for record in log(**sizes):
-        for output in obol.apply(record):
-            if output.topic == "execlet.orders":
-                ordered[_key(ExecletOrder.model_validate_json(output.value))] += 1
-            elif output.topic == "host.orders":
-                order = HostOrder.model_validate_json(output.value)
-                if order.order != "release_gpus":  # hosts do not report it, so it is not predicted
-                    ordered[_key(order)] += 1
-    assert obol.dead == []
-    assert obol.rejected == []
-    assert ordered == predicted
-    assert len(ordered) > 100
-
-
-def _key(order: ExecletOrder | HostOrder) -> str:
-    if isinstance(order, ExecletOrder):
-        return f"{order.org_id} {order.order_id}"
-    return f"{order.org_id} {order.instance_id}:{order.order}:{order.attempt}"
+        worker.send(record.topic, record.value, record.timestamp_ms, record.key, record.partition)
+    worker.run()
+    orders = [*worker.values("execlet.orders"), *worker.values("host.orders")]
+    assert Counter((order["org_id"], order["order_id"]) for order in orders) == executed
+    assert len(executed) > 100
+    assert set(executed.values()) == {1}
+    assert worker.values("dead.letters") == []
+    assert worker.prices_refused == []
 
 
 def test_the_installation_is_read_from_the_environment() -> None:
