@@ -14,6 +14,7 @@ from sim.audit import Audit
 from sim.croesus import Croesus
 from sim.records import CURRENCY, MINUTE_MS
 from sim.stories import Story
+from streams.meters import METERS
 
 _CENT = Decimal("0.01")
 
@@ -27,24 +28,13 @@ def bill(croesus: Croesus, orgs: Iterable[str], found: Audit | None = None) -> T
     """Return a table of what each org was billed, and with an audit, of its pending and forgiven time."""
     table = Table(title="Billed by Croesus, in minutes and money", box=box.SIMPLE_HEAD, title_justify="left")
     table.add_column("org")
-    figures = (
-        "dedicated",
-        "GPU",
-        "disk",
-        "events",
-        f"billed {CURRENCY}",
-        f"credited {CURRENCY}",
-        f"balance {CURRENCY}",
-    )
+    figures = (*METERS, "events", f"billed {CURRENCY}", f"credited {CURRENCY}", f"balance {CURRENCY}")
     for name in (*figures, *(("pending", "forgiven") if found is not None else ())):
         table.add_column(name, justify="right")
     for org in orgs:
         account = croesus.accounts[org]
         row = [
-            *(
-                minutes(account.by_type_ms[meter])
-                for meter in ("dedicated_inference_running", "instance_gpu_running", "instance_disk_stopped")
-            ),
+            *(minutes(account.by_type_ms[meter.usage_type]) for meter in METERS.values()),
             f"{account.events:,}",
             f"{account.amount.quantize(_CENT):,}",
             f"{account.credited.quantize(_CENT):,}" if account.credits else "",

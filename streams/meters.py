@@ -14,8 +14,6 @@ from schemas.usage import UsageType
 from streams.lifecycle.instance import STAGES
 from streams.lifecycle.replica import ReplicaStatus
 
-DISK_PROFILE: Final = "disk"
-
 OwnerKind = Literal["replica", "instance"]
 
 OWNER_KINDS: Final[tuple[OwnerKind, ...]] = ("replica", "instance")
@@ -74,8 +72,9 @@ class Meter(Generic[SpecificationT]):
     """A meter.
 
     `id_part`: the part of window and usage ids that names the meter, without separators; empty for a replica's.
-    `profile` and `quantity` read the specification; quantity 0: the meter does not apply. `runs_in`: the owner's
-    statuses or stages in which a window is open. `burns_in`: those in which it counts for the burn (I6).
+    `profile` and `quantity` read the specification; quantity 0: the meter does not apply. `unit`: what a price of its
+    profiles is for; `family`: their first part. `runs_in`: the owner's statuses or stages in which a window is open.
+    `burns_in`: those in which it counts for the burn (I6).
     `bound_by_heartbeats`: B3's cap. `switched`: governed by B20 and B21. `settles`: a change of state bills what is
     owed in its own transaction (I2); else the next tick does.
     """
@@ -84,6 +83,8 @@ class Meter(Generic[SpecificationT]):
     usage_type: UsageType
     owner: OwnerKind
     id_part: str
+    family: str
+    unit: str
     profile: Callable[[SpecificationT], str]
     quantity: Callable[[SpecificationT], int]
     runs_in: frozenset[str]
@@ -116,6 +117,8 @@ METERS: Final[Mapping[str, Meter[Any]]] = MappingProxyType(
                 usage_type="dedicated_inference_running",
                 owner="replica",
                 id_part="",
+                family="dedicated",
+                unit="per hour",
                 profile=lambda row: dedicated_profile(row.gpu_type, row.gpu_count),
                 quantity=lambda row: int(row.serving == "dedicated"),
                 runs_in=frozenset({ReplicaStatus.RUNNING}),
@@ -129,6 +132,8 @@ METERS: Final[Mapping[str, Meter[Any]]] = MappingProxyType(
                 usage_type="instance_gpu_running",
                 owner="instance",
                 id_part="gpu",
+                family="instance",
+                unit="per hour",
                 profile=lambda row: instance_profile(row.gpu_type, row.gpu_count),
                 quantity=lambda _: 1,
                 runs_in=_stages("runs", "gpu"),
@@ -142,7 +147,9 @@ METERS: Final[Mapping[str, Meter[Any]]] = MappingProxyType(
                 usage_type="instance_disk_stopped",
                 owner="instance",
                 id_part="disk",
-                profile=lambda _: DISK_PROFILE,
+                family="disk",
+                unit="per GB per hour",
+                profile=lambda _: "disk",
                 quantity=lambda row: row.disk_gb,
                 runs_in=_stages("runs", "disk"),
                 burns_in=_stages("burns", "disk"),
@@ -159,3 +166,19 @@ METERS_OF: Final[Mapping[OwnerKind, tuple[Meter[Any], ...]]] = MappingProxyType(
     {kind: tuple(meter for meter in METERS.values() if meter.owner == kind) for kind in OWNER_KINDS}
 )
 """The meters of each kind of owner."""
+
+_UNITS: Final = {meter.family: meter.unit for meter in METERS.values()}
+
+
+def unit_of(profile: str) -> str:
+    """Return what a price of `profile` is for; "per hour" where no meter has such profiles."""
+    return _UNITS.get(profile.partition(".")[0], "per hour")
+
+
+def burn_units(kind: OwnerKind, stage: str, specification: Any) -> dict[str, int]:
+    """Return how many units of each profile an owner adds to the burn in a stage or status (I6)."""
+    return {
+        meter.profile(specification): quantity
+        for meter in METERS_OF[kind]
+        if stage in meter.burns_in and (quantity := meter.quantity(specification))
+    }

@@ -8,7 +8,7 @@ from streams.billing.burn import burn_per_hour
 from streams.billing.money import to_atto, to_text
 from streams.lifecycle.instance import STAGES, Action, InstanceStage
 from streams.limits import MAX_INSTANCES
-from streams.meters import DISK_PROFILE, instance_profile
+from streams.meters import burn_units
 from streams.rules import instances
 from streams.rules.context import Turn
 from streams.rules.results import Refusal, already_used
@@ -32,13 +32,8 @@ def deploy(turn: Turn, command: DeployInstance) -> Refusal | str:
             f"instance {instance_id} does not exist; deploy_instance would be one more than the {MAX_INSTANCES} that "
             f"org {turn.org_id} may hold: destroy one first",
         )
-    profile = instance_profile(command.gpu_type, command.gpu_count)
-    refusal = _unaffordable(
-        turn,
-        f"instance {instance_id} does not exist; deploy_instance",
-        profile,
-        {profile: 1, DISK_PROFILE: command.disk_gb},
-    )
+    burn = burn_units("instance", InstanceStage.CREATING, command)
+    refusal = _unaffordable(turn, f"instance {instance_id} does not exist; deploy_instance", {}, burn)
     if refusal is not None:
         return refusal
     instance = Instance(
@@ -65,8 +60,8 @@ def start(turn: Turn, command: StartInstance) -> Refusal | str:
     found = _find(turn, command.instance_id, "start_instance", Action.START)
     if isinstance(found, Refusal):
         return found
-    profile = instance_profile(found.gpu_type, found.gpu_count)
-    refusal = _unaffordable(turn, f"instance {found.instance_id} is stopped; start_instance", profile, {profile: 1})
+    before, after = (burn_units("instance", stage, found) for stage in (InstanceStage.STOPPED, InstanceStage.STARTING))
+    refusal = _unaffordable(turn, f"instance {found.instance_id} is stopped; start_instance", before, after)
     if refusal is not None:
         return refusal
     return _act(turn, found, Action.START)
@@ -109,15 +104,18 @@ def _find(turn: Turn, instance_id: str, asked: str, action: Action) -> Instance 
     )
 
 
-def _unaffordable(turn: Turn, asked: str, profile: str, added: Mapping[str, int]) -> Refusal | None:
-    """Return why the balance does not cover one hour of the org's burn and `added`; None when it does (I6)."""
-    for needed in (profile, DISK_PROFILE):
+def _unaffordable(turn: Turn, asked: str, before: Mapping[str, int], after: Mapping[str, int]) -> Refusal | None:
+    """Return why the balance does not cover an hour of the org's burn, `after` in it for `before`; None: it does (I6).
+
+    All that is in `after` needs a price.
+    """
+    for needed in after:
         if turn.prices.at(needed, turn.now) is None:
             return Refusal(
                 "UNPRICED_PROFILE",
                 f"{asked} needs a price for {needed} and there is none: publish one on croesus.prices",
             )
-    burn = burn_per_hour(Counter(turn.rows.units) + Counter(added), turn.prices, turn.now)
+    burn = burn_per_hour(turn.rows.units - Counter(before) + Counter(after), turn.prices, turn.now)
     balance = turn.rows.org.balance or "0"
     if to_atto(balance) >= burn:
         return None

@@ -12,7 +12,7 @@ from streams.billing.usage import usage_id
 from streams.billing.windows import Held, Window, horizon
 from streams.lifecycle.instance import STAGES
 from streams.limits import HEARTBEAT_GRACE_MS, MINUTE_MS
-from streams.meters import DISK_PROFILE, METERS, Meter
+from streams.meters import METERS, Meter, unit_of
 from streams.rules.charging import held
 from streams.rules.rows import Instance, Replica
 from streams.rules.store import OrgRows
@@ -259,7 +259,7 @@ def price(valuation: Valuation, profile: str, at_ms: int, currency: str) -> Json
     return {
         "price": record.price,
         "currency": currency,
-        "unit": "per GB per hour" if profile == DISK_PROFILE else "per hour",
+        "unit": unit_of(profile),
         "since": time_text(record.at_ms),
         "at": time_text(at_ms),
         "origin": {

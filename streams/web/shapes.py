@@ -16,7 +16,7 @@ from streams.lifecycle.deployment import DeploymentStatus
 from streams.lifecycle.instance import STAGES, InstanceStage, InstanceState
 from streams.lifecycle.replica import ReplicaStatus
 from streams.limits import DEBT_LIMIT, DEBT_MS, HOUR_MS
-from streams.meters import DISK_PROFILE, dedicated_profile
+from streams.meters import burn_units, dedicated_profile
 from streams.rules.charging import held
 from streams.rules.context import Switches
 from streams.rules.rows import Deployment, Instance, Replica
@@ -247,13 +247,11 @@ def _debt_at(valuation: Valuation, org: OrgRows, balance: int, burn: int, empty_
         return None
     floor = DEBT_LIMIT * ATTO
     if balance > 0:
-        disks = sum(
-            one.disk_gb
-            for one in org.live_instances.values()
-            if one.state in {InstanceState.RUNNING, InstanceState.STOPPED}
-        )
-        left = {profile: count for profile, count in org.units.items() if profile.startswith("dedicated.")}
-        burn = burn_per_hour({**left, DISK_PROFILE: disks}, valuation.prices, valuation.as_of)
+        left = Counter({name: count for name, count in org.units.items() if name.startswith("dedicated.")})
+        for one in org.live_instances.values():
+            if one.state in {InstanceState.RUNNING, InstanceState.STOPPED}:
+                left.update(burn_units("instance", InstanceStage.STOPPED, one))
+        burn = burn_per_hour(left, valuation.prices, valuation.as_of)
         start, above = empty_at, -floor
     else:
         start, above = valuation.as_of, balance - floor

@@ -12,7 +12,7 @@ from schemas.base import Json
 from streams.billing.prices import PriceRecord
 from streams.lifecycle.deployment import DeploymentStatus
 from streams.lifecycle.instance import InstanceState
-from streams.meters import DISK_PROFILE, METERS
+from streams.meters import METERS, unit_of
 from streams.metrics.census import Censuses
 from streams.readmodel.items import FoundItem, Head, OrgItem, Partition
 from streams.rules.rows import Deployment, Instance, Replica
@@ -596,7 +596,7 @@ def _price(profile: str, records: list[PriceRecord], currency: str) -> Json:
         "profile": profile,
         "price": now.price,
         "currency": currency,
-        "unit": "per GB per hour" if profile == DISK_PROFILE else "per hour",
+        "unit": unit_of(profile),
         "since": time_text(now.at_ms),
         "history": [{"price": one.price, "since": time_text(one.at_ms)} for one in records[-_MAX_HISTORY:]],
     }

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from schemas.base import Json
 from schemas.times import parse_rfc3339
 from streams.billing.minutes import floor_minute
+from streams.lifecycle.instance import STAGES
 from streams.limits import DAY_MS, HEARTBEAT_GRACE_MS, HOUR_MS, MINUTE_MS
 from streams.web.times import time_text
 
@@ -32,6 +33,8 @@ _WORDS = {
     "forgiven": "forgiven, never billed",
     "overbilled": "billed beyond the end",
 }
+# Of a stage's meters the first alone draws its state.
+_STATE_OF = {"dedicated": "running"} | {row.runs[0]: row.state.value for row in STAGES.values() if row.runs}
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +167,11 @@ def _from_windows(entity: Json, windows: Sequence[Json], start_ms: int, end_ms: 
     now = entity["status"] if is_replica else entity["state"]
     at = start_ms
     before = "starting" if is_replica else "creating"
-    for window in windows:
+    for window in (one for one in windows if one["meter"] in _STATE_OF):
         opened = parse_rfc3339(window["opened_at"])
         ended = end_ms if window["ended_at"] is None else parse_rfc3339(window["ended_at"])
         yield before, at, opened
-        yield ("stopped" if window["meter"] == "disk" else "running"), opened, ended
+        yield _STATE_OF[window["meter"]], opened, ended
         at, before = ended, ("restarting" if is_replica else "in between")
     if entity["ended_at"] is not None:
         yield before, at, parse_rfc3339(entity["ended_at"])

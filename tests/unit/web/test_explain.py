@@ -189,6 +189,7 @@ async def test_what_an_instance_owed_was_sent_by_the_change_that_settled_it() ->
         assert (sent_by["topic"], sent_by["timestamp"]) == ("user.commands", utc("12:02:40"))
         disk = await explain(worker, f"box:disk:{utc('12:04')}")
         assert (disk["charged"], disk["quantity"]) == (True, 100)
+        assert [charge["price"]["unit"] for charge in (got, disk)] == ["per hour", "per GB per hour"]  # type: ignore[index]
         assert (await explain(worker, f"box:gpu:{utc('12:04')}"))["reason"] == "not_running"
         assert (await explain(worker, f"box:disk:{utc('12:02:10')}"))["reason"] == "not_running"
 

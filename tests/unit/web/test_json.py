@@ -159,6 +159,21 @@ async def test_auto_destroy_is_a_day_after_the_balance_ran_out_and_at_minus_35()
         assert got["auto_destroy_at"] == "2026-11-30T10:00:00.000Z"
 
 
+async def test_auto_destroy_is_later_where_only_disks_burn_down_to_minus_35() -> None:
+    """99 an hour and a disk at 1 empty a balance of 100 in an hour; what then stops burns 1 an hour, 35 hours long."""
+    world = FakeCluster()
+    world.price("08:00", "instance.a100.2x", "99")
+    world.price("08:00", "disk", "0.01")
+    world.balance("09:00", "acme", "5000")
+    world.rent("09:00", "acme", "box")
+    world.report("09:01", "acme", "box", "workload_up")
+    world.balance("10:00", "acme", "100")
+    async with serving(world) as (worker,):
+        got = (await worker.get("/orgs/acme")).json
+        assert got["auto_stop_at"] == utc("11:00")
+        assert got["auto_destroy_at"] == "2026-11-30T22:00:00.000Z"
+
+
 async def test_an_instance_in_each_meter() -> None:
     world = FakeCluster()
     world.price("11:00", "instance.a100.2x", "500")
@@ -346,9 +361,9 @@ async def test_prices_and_since_when() -> None:
     async with serving(world) as (worker,):
         got = (await worker.get("/prices")).json
         assert got["as_of"] == utc("12:30")
-        assert [(item["profile"], item["price"], item["since"]) for item in got["items"]] == [
-            ("disk", None, utc("12:30")),
-            ("dedicated.h100.1x", "400", utc("12:00")),
+        assert [(item["profile"], item["price"], item["unit"], item["since"]) for item in got["items"]] == [
+            ("disk", None, "per GB per hour", utc("12:30")),
+            ("dedicated.h100.1x", "400", "per hour", utc("12:00")),
         ]
         first = (await worker.get("/prices?limit=1")).json
         assert [item["profile"] for item in first["items"]] == ["disk"]
