@@ -259,7 +259,9 @@ def test_instances(obol: Outside, acme: str) -> None:
 
 
 def test_explain(obol: Outside, acme: str) -> None:
-    for record in obol.out("croesus.usage", acme):
+    charged = obol.out("croesus.usage", acme)
+    assert charged
+    for record in charged:
         usage_id = record.body["id"]
         for path in (usage_id, quote(usage_id, safe="")):
             response = shown(obol, f"/orgs/{acme}/explain/{path}")

@@ -23,6 +23,7 @@ from streams.engine.kafka import AioKafka
 from streams.engine.position import decode_position
 from streams.replay.driver import ShardDriver
 from streams.settings import EXIT_WRONG_SETTING
+from tests.support import http_get
 from tests.support.workers import DEADLINE_S, POLL_S, Installation, LagWatch, Sent, Worker
 from topics.catalogue import CLOCK, COMMANDS, DEAD_LETTERS, HEARTBEATS, OUTBOUND, PRICES, PROGRESS, RESULTS, USAGE
 
@@ -369,6 +370,18 @@ async def test_a_replay_from_the_start_gives_the_same(kafka_bootstrap: str, name
     assert outcomes[0] == outcomes[1] == expected_output(installation, records)
 
 
+async def wait_for_lag(worker: Worker, lag_s: int) -> None:
+    """Wait until the newest record that partition 0 has fetched, and not applied, is so far ahead of it."""
+    async with asyncio.timeout(DEADLINE_S):
+        line = f'obol_lag_seconds{{partition="0"}} {lag_s}.0'
+        while line not in await asyncio.to_thread(metrics_of, worker):  # noqa: ASYNC110 - it is in another process
+            await asyncio.sleep(POLL_S)
+
+
+def metrics_of(worker: Worker) -> str:
+    return http_get.get(f"{worker.url}/metrics", 10).text
+
+
 async def test_a_tick_waits_for_what_was_there_before_it(kafka_bootstrap: str, namespace: str) -> None:
     """A heartbeat of a transaction that is open when the tick is read counts at that tick, live as in a replay."""
     installation = Installation(kafka_bootstrap, namespace, partitions=1)
@@ -383,7 +396,7 @@ async def test_a_tick_waits_for_what_was_there_before_it(kafka_bootstrap: str, n
     tick = Sent(CLOCK.name, start_ms + 5 * MINUTE_MS + 2_000, None, TICK, 0)
     await installation.send(first)
     producer = AIOKafkaProducer(bootstrap_servers=kafka_bootstrap, transactional_id=f"{namespace}-fleet")
-    with Worker(installation, "--without-web") as worker:
+    with Worker(installation) as worker:
         await installation.wait_until_caught_up([worker])
         await producer.start()
         await producer.begin_transaction()
@@ -391,9 +404,12 @@ async def test_a_tick_waits_for_what_was_there_before_it(kafka_bootstrap: str, n
         await producer.send_and_wait(
             name, late_heartbeat.value, key=late_heartbeat.key, partition=0, timestamp_ms=late_heartbeat.timestamp
         )
-        await installation.send([tick])
+        # Each has been fetched once the worker knows how far it is behind it.
         later = heartbeat(installation, start_ms + 4 * MINUTE_MS, "other", "unknown")._replace(topic=PROGRESS.name)
         await installation.send([later])
+        await wait_for_lag(worker, 240)
+        await installation.send([tick])
+        await wait_for_lag(worker, 302)
         async with LagWatch(installation) as watch:
             # What another topic has before the tick waits as well.
             for _ in range(200):

@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 from schemas.times import parse_rfc3339, rfc3339
+from streams.meters import METERS, METERS_OF
 from tests.world.world import Sent, World
 
 # The fields of the contract. An instance's change may have an error, a rejected result a code.
@@ -16,7 +17,8 @@ ORDER_FIELDS = {"order_id", "org_id", "order", "attempt"}
 CREDIT_FIELDS = {"id", "usage_id", "reason"} | USAGE_FIELDS
 NOTICE_FIELDS = {"notice_id", "org_id", "kind", "balance", "burn_per_hour", "at"}
 
-METERS = {"running": "gpu", "stopped": "disk"}
+BY_TYPE = {meter.usage_type: meter for meter in METERS.values()}
+OWNER_FIELDS = {"replica": {"deployment_id", "replica_id"}, "instance": {"instance_id"}}
 MAX_INSTANCES = 25
 
 
@@ -60,11 +62,9 @@ def check_outputs(sent: Sequence[Sent]) -> None:  # noqa: C901, PLR0915 - one ca
             host_orders[kind] = host_orders.get(kind, 0) + 1
             assert value["order_id"] == f"{value['instance_id']}:{value['order']}:{host_orders[kind]}"
         elif topic == "croesus.usage":
-            dedicated = value["type"] == "dedicated_inference_running"
-            assert set(value) - {"labels"} == USAGE_FIELDS | (
-                {"deployment_id", "replica_id"} if dedicated else {"instance_id"}
-            )
-            assert value["quantity"] == 1 or value["type"] == "instance_disk_stopped"
+            meter = BY_TYPE[value["type"]]
+            assert set(value) - {"labels"} == USAGE_FIELDS | OWNER_FIELDS[meter.owner]
+            assert value["quantity"] == 1 or (value["quantity"] > 1 and meter.unit == "per GB per hour")
             start, end = parse_rfc3339(value["interval_start"]), parse_rfc3339(value["interval_end"])
             assert value["id"] == f"{_meter(value)}:{value['interval_start']}"
             assert (key, value["id"]) not in ids, "a usage id was sent twice"
@@ -73,9 +73,7 @@ def check_outputs(sent: Sequence[Sent]) -> None:  # noqa: C901, PLR0915 - one ca
             assert start // 60_000 == (end - 1) // 60_000, "a piece crosses a clock minute"
             pieces.setdefault((key, value["window_id"]), []).append((start, end))
         elif topic == "croesus.credits":
-            dedicated = value["type"] == "dedicated_inference_running"
-            owner = {"deployment_id", "replica_id"} if dedicated else {"instance_id"}
-            assert set(value) - {"labels", "note"} == CREDIT_FIELDS | owner
+            assert set(value) - {"labels", "note"} == CREDIT_FIELDS | OWNER_FIELDS[BY_TYPE[value["type"]].owner]
             start, end = parse_rfc3339(value["interval_start"]), parse_rfc3339(value["interval_end"])
             assert value["id"] == f"{value['usage_id']}:credit:{value['interval_start']}"
             assert 0 < value["duration_ms"] == end - start <= 60_000
@@ -94,7 +92,7 @@ def check_outputs(sent: Sequence[Sent]) -> None:  # noqa: C901, PLR0915 - one ca
 
 
 def check_rows(world: World) -> None:
-    """Check B12 of every window, R5, I5, and that the meter of each instance's state runs and no other (I2)."""
+    """Check B12 of every window, R5, I5, and that an instance has a window open for each meter of its stage (I2)."""
     for org_id in world.orgs():
         replicas, instances = world.all("replica", org_id), world.all("instance", org_id)
         for window in [window for owner in (*replicas, *instances) for window in owner["windows"]]:
@@ -104,10 +102,11 @@ def check_rows(world: World) -> None:
             running = [one for one in of_it if one["status"] == "running"]
             assert deployment["current_replicas"] == len(running), "R5"
         for instance in instances:
-            meters = [window["meter"] for window in instance["windows"] if window["ended_at"] is None]
-            meter = METERS.get(instance["state"])
-            assert meters == ([meter] if meter else []), "I2"
-            assert instance["meter"] == (meter or "none")
+            row = world.row("instances", instance["instance_id"], org_id)
+            meters = [meter for meter in METERS_OF["instance"] if row.stage in meter.runs_in and meter.quantity(row)]
+            found = [window["meter"] for window in instance["windows"] if window["ended_at"] is None]
+            assert sorted(found) == sorted(meter.name for meter in meters), "I2"
+            assert instance["meter"] == (meters[0].name if meters else "none")
             assert all(window["last_health_check"] is None for window in instance["windows"])
         assert sum(instance["state"] != "destroyed" for instance in instances) <= MAX_INSTANCES, "I5"
 
@@ -120,10 +119,6 @@ def _check_figures(window: dict[str, Any]) -> None:
 
 
 def _meter(value: dict[str, Any]) -> str:
-    match value["type"]:
-        case "dedicated_inference_running":
-            return str(value["replica_id"])
-        case "instance_gpu_running":
-            return f"{value['instance_id']}:gpu"
-        case _:
-            return f"{value['instance_id']}:disk"
+    meter = BY_TYPE[value["type"]]
+    owner_id = str(value[f"{meter.owner}_id"])
+    return f"{owner_id}:{meter.id_part}" if meter.id_part else owner_id

@@ -168,6 +168,12 @@ class World:
             for org_id in self.orgs()
         }
 
+    def row(self, table: str, row_id: str, org_id: str = ORG) -> Any:
+        """The row itself, for what no view shows."""
+        rows = self._rows(org_id)
+        assert rows is not None
+        return rows.table(table)[row_id]
+
     def rows_written(self, table: str) -> int:
         """Return how many records were written to a table's changelog."""
         return sum(len(written) for (name, _), written in self.driver.log.changelogs.items() if name == table)

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from schemas.base import Json
 from schemas.times import parse_rfc3339
-from tests.world.checks import METERS, check_outputs, check_rows
+from tests.world.checks import check_outputs, check_rows
 from tests.world.timeline import to_clock, to_ms
 from tests.world.world import Sent, World
 
@@ -50,6 +50,7 @@ LIKELY = {
 }
 ENDED = ("workload_failed", "workload_completed", "workload_gone")
 TIMEOUTS = {"starting": 30 * MINUTE, "stopping": 30 * MINUTE, "creating": 6 * HOUR}
+METERS = {"running": "gpu", "stopped": "disk"}
 BALANCES = ("1000000", "202", "101", "1", "0.01", "0", "-0.01", "-34.99", "-35", "-500")
 WAITS = (0, 1, 999, 20_000, MINUTE, 2 * MINUTE)
 STEPS = (1, 250, 9_999, 30_000, MINUTE, 7 * MINUTE, 31 * MINUTE, HOUR + 1, 3 * HOUR, DAY)
