@@ -1,5 +1,7 @@
 """How long rows are kept."""
 
+from schemas.times import rfc3339
+from tests.world.timeline import to_ms
 from tests.world.world import World
 
 PRICE = "11:00 price dedicated.h100.1x 2.50"
@@ -110,3 +112,15 @@ def test_usage_by_day_is_summed_to_the_last_digit_and_kept() -> None:
     assert sums() == kept
     world.do("401d 00:00 tick")
     assert {key[:10] for key in sums()} == {"2026-11-30"}
+
+
+def test_an_org_keeps_its_last_20_notices_for_its_page() -> None:
+    world = World()
+    for minute in range(21):
+        world.do(f"12:{2 * minute:02} balance 1", f"12:{2 * minute:02}:10 tick")
+        world.do(f"12:{2 * minute + 1:02} balance 0", f"12:{2 * minute + 1:02}:10 tick")
+    kept = world.view("org")["notices"]
+    assert [notice["at"] for notice in kept] == [
+        rfc3339(to_ms(f"12:{2 * minute + 1:02}:10")) for minute in range(1, 21)
+    ]
+    assert {notice["kind"] for notice in kept} == {"balance_empty"}
