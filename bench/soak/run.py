@@ -60,7 +60,8 @@ class Soak:
 
     async def run(self) -> None:
         """Run, and add the figures to the bench. Raises `BenchError`."""
-        self.bench.show.part(f"Soak run: {self.plan.minutes} minutes of {self.plan.minute_s:g} s")
+        namespace = self.bench.settings.namespace
+        self.bench.show.part(f"Soak run {namespace}: {self.plan.minutes} minutes of {self.plan.minute_s:g} s")
         await _create_bounded_topics(self.bench)
         await start.start(self.bench)
         self.bench.figures.figures.clear()

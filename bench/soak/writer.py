@@ -27,8 +27,9 @@ async def write(records: RecordsByPartition, clock: Clock, writer: Loader, stop:
         for at in range(_SLICES)
     ]
     written, late_s, number = 0, 0.0, 0
+    start_ms = clock.event_now_ms
     while not stop.is_set():
-        due_ms = clock.event_ms + number * INTERVAL_MS // _SLICES
+        due_ms = start_ms + number * INTERVAL_MS // _SLICES
         with suppress(TimeoutError):
             async with asyncio.timeout(clock.s_until(due_ms)):
                 await stop.wait()

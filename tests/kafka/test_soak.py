@@ -60,17 +60,17 @@ def test_a_killed_worker_loses_and_doubles_nothing(kafka_bootstrap: str, tmp_pat
     assert [figures["usage events", name] for name in ("lost", "doubled", "wrong")] == [0, 0, 0]
     assert "The worker was killed with SIGKILL" in log.read_text()
     assert [minute["minute"] for minute in written["minutes"]] == [1, 2, 3, 4]
-    # Every 30 s, from the second half of the first minute on.
-    assert figures["heartbeats", "committed"] >= REPLICAS * 2 * MINUTES
+    # Without heartbeats, no window would have been billed up to the last minute (B3).
+    assert figures["heartbeats", "committed"] >= REPLICAS
 
 
 async def test_an_interrupted_run_leaves_nothing_behind(kafka_bootstrap: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    before = await namespaces(kafka_bootstrap)
     with soak(kafka_bootstrap, log, "--replicas", "100", "--minutes", "9") as process:
         wait_for("minute 1 of 9", log, process)
-        (namespace,) = await namespaces(kafka_bootstrap) - before
-        # A worker, the writer, the auditor, and the run itself does not have it in its environment.
+        namespace = log.read_text().partition("Soak run ")[2].partition(":")[0]
+        assert namespace in await namespaces(kafka_bootstrap)
+        # A worker, the writer and the auditor; the run itself does not have it in its environment.
         assert len(processes_of(namespace)) == 3
         process.terminate()
         assert process.wait(DEADLINE_S) == 130
