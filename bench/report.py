@@ -42,7 +42,8 @@ def table(figures: Sequence[Figure], title: str) -> Table:
     result = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
     for heading in ("part", "figure"):
         result.add_column(heading)
-    for heading in ("value", "unit", "range", "target", "met"):
+    has_spans = any(figure.span for figure in figures)
+    for heading in ("value", "unit", *(["range"] if has_spans else []), "target", "met"):
         result.add_column(heading, justify="right" if heading != "unit" else "left")
     part = None
     for figure in figures:
@@ -53,7 +54,7 @@ def table(figures: Sequence[Figure], title: str) -> Table:
             escape(figure.name),
             number(figure.value),
             escape(figure.unit),
-            span(figure),
+            *([span(figure)] if has_spans else []),
             target(figure),
             _MET[figure.met],
         )
