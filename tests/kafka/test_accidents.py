@@ -104,6 +104,17 @@ async def test_topics_that_would_lose_rows_or_prices_are_refused(kafka_bootstrap
         await asyncio.to_thread(worker.wait_for, "are active")
 
 
+async def test_a_topic_that_is_reconfigured_while_a_worker_runs_ends_it(kafka_bootstrap: str, namespace: str) -> None:
+    installation = Installation(kafka_bootstrap, namespace, partitions=1)
+    await installation.provision()
+    with Worker(installation, "--without-web") as worker:
+        await asyncio.to_thread(worker.wait_for, "are active")
+        changelog = installation.changelog("orgs")
+        await configure(installation, changelog, cleanup_policy="delete")
+        assert await asyncio.to_thread(worker.wait) == EXIT_WRONG_SETTING, worker.tail()
+        last_line(worker, EXIT_WRONG_SETTING, "wrong setting", changelog, "set cleanup.policy=compact")
+
+
 # Rows 1 and 10: another installation
 
 
