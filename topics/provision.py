@@ -161,8 +161,6 @@ async def _connect(admin: AIOKafkaAdminClient, options: dict[str, Any], deadline
     while True:
         try:
             await admin.start()
-            # The brokers may advertise addresses that can't be reached from here.
-            await admin.describe_cluster()
         except (KafkaError, OSError) as error:
             refusal = await why_refused(options)
             if refusal is not None and refusal.is_final:
@@ -171,7 +169,7 @@ async def _connect(admin: AIOKafkaAdminClient, options: dict[str, Any], deadline
             if now >= deadline:
                 msg = (
                     f"the cluster can't be reached after {deadline_s:g} s ({error}); "
-                    f"{_advertised(admin) or 'start it, or correct KAFKA_BOOTSTRAP_SERVERS'}"
+                    "start it, or correct KAFKA_BOOTSTRAP_SERVERS"
                 )
                 raise UnreachableError(msg if refusal is None else refusal.message) from error
             if now >= next_log:
@@ -180,17 +178,6 @@ async def _connect(admin: AIOKafkaAdminClient, options: dict[str, Any], deadline
             await asyncio.sleep(_POLL_S)
         else:
             return
-
-
-def _advertised(admin: AIOKafkaAdminClient) -> str | None:
-    """Return what to do where the bootstrap server has responded, and the brokers that it names do not."""
-    brokers = admin._client.cluster.brokers()  # noqa: SLF001 - nothing public has them
-    if not brokers:
-        return None
-    addresses = ", ".join(sorted(f"{broker.host}:{broker.port}" for broker in brokers))
-    return (
-        f"its brokers advertise {addresses}: start them, or correct their advertised.listeners, or this machine's DNS"
-    )
 
 
 async def _warn_of_one_copy(admin: AIOKafkaAdminClient, replication: int) -> None:

@@ -70,12 +70,14 @@ log = logging.getLogger(__name__)
 class _CommitLoop:
     """The committing of one partition.
 
-    `urgent` is set when its shard can't apply more before a commit. `refused`: the commit that a topic refuses.
+    `pending` is set when its shard has something to commit, `urgent` when the shard can't apply more before a commit.
+    `refused`: the commit that a topic refuses.
     """
 
     shard: Shard
     committer: "Committer"
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    pending: asyncio.Event = field(default_factory=asyncio.Event)
     urgent: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
     refused: Commit | None = None
@@ -143,7 +145,15 @@ class Commits:
 
     def commit_soon(self, partition: int) -> None:
         """Commit a partition as soon as possible."""
-        self._loops[partition].urgent.set()
+        loop = self._loops[partition]
+        loop.pending.set()
+        loop.urgent.set()
+
+    def commit_later(self, shard: Shard) -> None:
+        """Commit a shard within the interval, unless there is nothing to commit."""
+        loop = self._loops.get(shard.partition)
+        if loop is not None and not loop.pending.is_set() and shard.has_moved:
+            loop.pending.set()
 
     async def commit_all(self) -> None:
         """Commit what every shard has applied."""
@@ -152,11 +162,14 @@ class Commits:
     async def _commit_forever(self, loop: _CommitLoop) -> None:
         while True:
             if loop.refused is None:
+                await self._clock.wait(loop.pending)
                 await self._clock.wait(loop.urgent, self._interval_s)
             else:
                 await self._clock.sleep(BLOCKED_RETRY_S)
+            loop.pending.clear()
             loop.urgent.clear()
             await self._commit(loop)
+            self.commit_later(loop.shard)
 
     async def _commit(self, loop: _CommitLoop) -> None:
         shard, partition = loop.shard, loop.shard.partition

@@ -114,9 +114,13 @@ class Engine:
             clock,
             work=work,
             commit_soon=self._commits.commit_soon,
-            applied=self._intake.resume,
+            applied=self._after_applying,
         )
         self._ticks = TickWriter(kafka.producer(), clock, settings.topic(CLOCK.name), self._partitions.working)
+
+    def _after_applying(self, shard: Shard) -> None:
+        self._intake.resume(shard)
+        self._commits.commit_later(shard)
 
     def _new_shard(self, partition: int) -> Shard:
         shard = Shard(

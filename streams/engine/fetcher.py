@@ -93,6 +93,7 @@ class BoundedFetcher(Fetcher):
     """Fetches records in bounded memory.
 
     `is_contiguous` says of a topic that no offset may be missing; `bare_records` as `bare` in `FetchedRecords`.
+    `idle_wait_ms`: how long the broker may hold a request when there is nothing to take, if longer than otherwise.
     `changes`: what was found since the last time that they were taken out: damage, or None for a partition that can be
     read again.
     """
@@ -100,11 +101,21 @@ class BoundedFetcher(Fetcher):
     def __init__(self, *args: Any, **options: Any) -> None:
         self.is_contiguous: Callable[[str], bool] = lambda _: False
         self.bare_records = False
+        self.idle_wait_ms = 0
         self.changes: dict[TopicPartition, Damage | None] = {}
         self._damaged: set[TopicPartition] = set()
         self._silent_since_s: dict[TopicPartition, float] = {}
         self._ends: dict[TopicPartition, int] = {}
         super().__init__(*args, **options)
+
+    @property
+    def _fetch_max_wait_ms(self) -> int:
+        # Read for each request. With nothing to take, it is for all partitions, so none waits for its response.
+        return self._wait_ms if self._records else max(self._wait_ms, self.idle_wait_ms)
+
+    @_fetch_max_wait_ms.setter
+    def _fetch_max_wait_ms(self, wait_ms: int) -> None:
+        self._wait_ms = wait_ms
 
     def take_changes(self) -> dict[TopicPartition, Damage | None]:
         """Return the changes since the last call."""

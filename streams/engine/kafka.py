@@ -46,7 +46,7 @@ ClientT = TypeVar("ClientT", AIOKafkaConsumer, AIOKafkaProducer)
 MAX_BATCH_BYTES: Final = 900_000
 """The size of a produce batch: below 1 MiB, the broker's default limit."""
 
-READ_WAIT_MS: Final = 100
+READ_WAIT_MS: Final = 250
 """How long a reader waits when there is nothing to read."""
 
 LAST_RECORDS: Final = 16

@@ -76,7 +76,10 @@ class Reader(Protocol):
         """Return the last stable offset. Raises `KafkaError`."""
 
     async def read(self) -> tuple[Sequence[Record], int]:
-        """Return the next records, and the offset after them. Waits 0.1 s if there are none. Raises `KafkaError`."""
+        """Return the next records, and the offset after them. Raises `KafkaError`.
+
+        Waits a quarter of a second if there are none.
+        """
 
     async def stop(self) -> None:
         """Disconnect."""

@@ -454,6 +454,12 @@ class Shard:
             if self.merge.queues[topic].next_offset > offsets.get(topic, 0)
         }
 
+    @property
+    def has_moved(self) -> bool:
+        """Whether an input was read and applied further than at the last commit."""
+        offsets, queues = self.position.offsets, self.merge.queues
+        return any(queues[topic].next_offset > offsets.get(topic, 0) for topic in INPUTS)
+
     def drain(self, ends: Mapping[str, int] | None = None) -> Commit | None:
         """Return everything to be committed since the last call; None when there is nothing.
 

@@ -18,11 +18,15 @@ from streams.engine.fetcher import BoundedFetcher
 from streams.engine.merge import Damage
 from streams.engine.ports import Fetch
 
-FETCH_WAIT_S: Final = 0.1
+FETCH_WAIT_S: Final = 0.25
 """How long to wait for records before a fetch that has only markers is delivered."""
 
 BROKER_WAIT_MS: Final = 50
 """How long the broker may hold a fetch without records; aiokafka sends the next request only after the response."""
+
+
+IDLE_WAIT_MS: Final = 250
+"""The same for a request of all partitions: a record ends it at once. Other requests of the connection wait for it."""
 
 
 class _Thread(driver.AIOKafkaConsumerThread):
@@ -54,6 +58,7 @@ class _Thread(driver.AIOKafkaConsumerThread):
         fetcher = consumer._fetcher  # noqa: SLF001 - it is ours
         assert isinstance(fetcher, BoundedFetcher)
         fetcher.is_contiguous, fetcher.bare_records = self.consumer.is_contiguous, True
+        fetcher.idle_wait_ms = IDLE_WAIT_MS
         ends_s = time.monotonic() + (timeout or 0)
         while True:
             while subscription.reassignment_in_progress:

@@ -67,25 +67,3 @@ async def test_a_group_that_can_not_be_joined_ends_the_worker(kafka_bootstrap: s
         assert "InconsistentGroupProtocolError" in line
     finally:
         await other.stop()
-
-
-class Elsewhere(KafkaServer):
-    """A broker that advertises an address which does not exist."""
-
-    def settings(self) -> dict[str, str]:
-        return super().settings() | {"advertised.listeners": f"PLAINTEXT://no-such-host.invalid:{self.port}"}
-
-
-async def test_an_advertised_address_that_does_not_resolve_is_named(namespace: str) -> None:
-    server = Elsewhere(session_folder() / "elsewhere", free_ports(KafkaServer.neighbouring_ports))
-    await asyncio.to_thread(server.start)
-    try:
-        installation = Installation(KafkaServer.address(server.port), namespace, partitions=1)
-        await refused(
-            installation,
-            EXIT_RETRY,
-            "cluster unreachable: the cluster can't be reached after 60 s",
-            f"its brokers advertise no-such-host.invalid:{server.port}",
-        )
-    finally:
-        await asyncio.to_thread(server.remove)

@@ -110,6 +110,14 @@ NAMES = (
     Private(
         "aiokafka.consumer.fetcher",
         "Fetcher",
+        "_fetch_max_wait_ms",
+        "streams/engine/fetcher.py",
+        "lets the broker hold a request longer while there is nothing to take",
+        "where Fetcher._get_actions_per_node takes the wait of its FetchRequest from",
+    ),
+    Private(
+        "aiokafka.consumer.fetcher",
+        "Fetcher",
         "_client",
         "streams/engine/fetcher.py",
         "sends the fetch requests, and asks for the metadata again",

@@ -1,5 +1,4 @@
-from aiokafka.structs import BrokerMetadata, TopicPartition
+from aiokafka.structs import TopicPartition
 
 class ClusterMetadata:
-    def brokers(self) -> set[BrokerMetadata]: ...
     def leader_for_partition(self, partition: TopicPartition) -> int | None: ...

@@ -1,12 +1,6 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-class BrokerMetadata(NamedTuple):
-    nodeId: int | str  # noqa: N815 - its name
-    host: str
-    port: int
-    rack: str | None
-
 class TopicPartition(NamedTuple):
     topic: str
     partition: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError
@@ -98,19 +98,33 @@ async def test_the_previous_owner_is_fenced() -> None:
 
 
 class FakeShard:
-    """A shard that returns a commit whenever `due` is set."""
+    """A shard that returns a commit whenever `due` is set, as if it had applied records."""
 
-    def __init__(self, partition: int) -> None:
+    def __init__(self, partition: int, commits: Commits) -> None:
         self.partition = partition
+        self.commits = commits
         self.position = Position()
         self.refusal: str | None = None
         self.outputs: list[Outgoing] = []
-        self.due = 0
+        self._due = 0
+
+    @property
+    def due(self) -> int:
+        return self._due
+
+    @due.setter
+    def due(self, commits: int) -> None:
+        self._due = commits
+        self.commits.commit_later(cast("Any", self))
+
+    @property
+    def has_moved(self) -> bool:
+        return self.due > 0
 
     def drain(self, ends: dict[str, int]) -> Commit | None:
         if not self.due:
             return None
-        self.due -= 1
+        self._due -= 1
         log_lines = [LogLine("info", "dry run", {"window": "w1"})]
         self.position.offsets[HEARTBEATS.name] = self.position.offsets.get(HEARTBEATS.name, 0) + 1
         offsets = dict(self.position.offsets)
@@ -144,7 +158,7 @@ class Committing:
         self.commits.after_commit.append(lambda shard, _commit, seconds: self.done.append((shard.partition, seconds)))
 
     async def shard(self, partition: int) -> Any:
-        made: Any = FakeShard(partition)
+        made: Any = FakeShard(partition, self.commits)
         await self.commits.fence(made)
         await settle()
         return made

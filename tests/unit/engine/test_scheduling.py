@@ -63,6 +63,10 @@ class FakeShard:
         self._world.events.append(f"applied {self.partition}")
         return self.records
 
+    @property
+    def has_moved(self) -> bool:
+        return self.uncommitted > 0
+
     def drain(self, _ends: dict[str, int]) -> Commit | None:
         if not self.uncommitted:
             return None
