@@ -12,6 +12,7 @@ from streams.billing.windows import Origin, Window
 from streams.limits import HOUR_MS, MINUTE_MS
 from streams.metrics.hours import HOURS, Hour, Hours
 from tests.unit.web.support import FakeCluster, at, serving, utc
+from tests.world.world import World
 
 NOON = at("12:00")
 WEEK_MS = 168 * HOUR_MS
@@ -175,3 +176,22 @@ async def test_a_partition_without_records_counts_as_zero() -> None:
 
 async def test_a_fleet_without_records_has_no_hours() -> None:
     assert (await fleet(FakeCluster(partitions=2)))["hours"] == []
+
+
+def test_the_hours_survive_a_restart_since_they_are_counted_from_rows() -> None:
+    world = World()
+    world.do("09:00 price dedicated.h100.1x 1", "10:57 create d1", "10:58 healthy d1-r1", "10:58:30 heartbeat d1-r1")
+    world.do("10:59 tick", "10:59:30 restarting d1-r1", "11:00 tick", "11:01:10 healthy d1-r1", "11:02 tick")
+
+    def counted() -> list[Hour]:
+        found = Hours(world.as_of, WEEK_MS)
+        for org in world.driver.store(0).orgs.values():
+            for one in org.windows.values():
+                found.add(one)
+        return found.items()
+
+    before = counted()
+    # 10:58 and half of 10:59; 11:01:10 to 11:02.
+    assert [(hour.events, hour.running) for hour in before[-2:]] == [(2, 0), (1, 1)]
+    world.restart()
+    assert counted() == before
