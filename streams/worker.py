@@ -178,6 +178,13 @@ class WorkerConsumer(BatchConsumer):
             raise AccidentError(Accident.NOT_CO_PARTITIONED, msg)
         await engine.on_assigned(partitions, generation)
 
+    async def seek_to_committed(self) -> dict[TP, int]:
+        """Return where the inputs are read from. The engine has sought there: to the offsets in the rows.
+
+        Those of the group may be others, as an operator can set them.
+        """
+        return {TP(*partition): offset for partition, offset in self.app.engine.positions().items()}
+
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
         """Commit everything applied, then let Faust release the partitions."""
         # Faust stops the flow only when partitions are revoked. The next assignment's records must not reach a worker

@@ -286,6 +286,10 @@ class Engine:
             gc.freeze()
             gc.enable()
 
+    def positions(self) -> dict[TopicPartition, int]:
+        """Return the offsets from which the inputs of the active partitions are to be read."""
+        return self._intake.positions()
+
     def is_input(self, topic: str) -> bool:
         """Return whether a topic, given by its full name, is an input of the shards."""
         return topic in self.inputs

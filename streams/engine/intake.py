@@ -50,16 +50,22 @@ class Intake:
     async def start(self) -> None:
         """Seek the inputs of the active partitions to the offsets of their shards."""
         working = sorted(self._partitions.working())
-        positions: dict[TopicPartition, int] = {}
         for partition in working:
             merge = self._partitions.shards[partition].merge
             merge.set_read(PRICES.name, self._prices.position)
             merge.block(PRICES.name, self._prices.damage)
-            positions |= {(name, partition): merge.fetched(topic) for name, topic in self._inputs.items()}
-        # Faust seeks only where an offset is committed; elsewhere it would skip what it read before the rebalance.
-        if positions:
-            await self._consumer.seek(positions)
+        if working:
+            await self._consumer.seek(self.positions())
         log.info("partitions %s are active", working)
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """Return the offsets from which the inputs of the active partitions are to be read."""
+        shards = self._partitions.shards
+        return {
+            (name, partition): shards[partition].merge.fetched(topic)
+            for partition in self._partitions.working()
+            for name, topic in self._inputs.items()
+        }
 
     def feed(self, partition: TopicPartition, fetch: Fetch) -> None:
         """Queue a fetch of an input. One of an earlier generation is discarded; its records are read again.

@@ -85,7 +85,10 @@ class FaustConsumer(ports.Consumer):
         self._app = app
 
     async def seek(self, positions: Mapping[ports.TopicPartition, int]) -> None:
-        await self._app.consumer.seek_wait({TP(*partition): offset for partition, offset in positions.items()})
+        seeks = {TP(*partition): offset for partition, offset in positions.items()}
+        await self._app.consumer.seek_wait(seeks)
+        # Faust drops what is before the last offset that it has read.
+        self._app.consumer._read_offset.update(seeks)  # noqa: SLF001 - its `seek` does so, but one at a time
 
     def pause(self, partition: ports.TopicPartition) -> None:
         self._app.consumer.on_buffer_full(TP(*partition))

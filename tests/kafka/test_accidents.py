@@ -198,7 +198,10 @@ async def test_the_first_rows_of_a_changelog_deleted_while_a_worker_runs_end_it(
     await refused(installation, EXIT_DAMAGED, "changelog damaged", "begins at 1")
 
 
-async def test_committed_offsets_that_were_reset_change_nothing(kafka_bootstrap: str, namespace: str) -> None:
+@pytest.mark.parametrize("offset", [1, 4])
+async def test_committed_offsets_that_were_set_by_hand_change_nothing(
+    kafka_bootstrap: str, namespace: str, offset: int
+) -> None:
     installation = Installation(kafka_bootstrap, namespace, partitions=1)
     await apply_commands(installation)
     commands = TopicPartition(installation.settings.topic(COMMANDS.name), 0)
@@ -207,9 +210,10 @@ async def test_committed_offsets_that_were_reset_change_nothing(kafka_bootstrap:
     )
     await other.start()
     other.assign([commands])
-    await other.commit({commands: 1})
-    await other.stop()
     await installation.send([stop_command(installation, 10)])
+    # Before what was applied, and after what was not.
+    await other.commit({commands: offset})
+    await other.stop()
     with Worker(installation, "--without-web") as worker:
         await wait_for_results(installation, worker, {"c10"})
         assert await asyncio.to_thread(worker.stop) == 0

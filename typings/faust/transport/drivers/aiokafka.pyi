@@ -8,6 +8,7 @@ from faust.types import TP, ConsumerMessage
 from yarl import URL
 
 class Consumer:
+    _read_offset: dict[TP, int | None]
     app: App
     beacon: Any
     flow_active: bool
