@@ -8,7 +8,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 
 from streams.engine.fatal import EXIT_RETRY
-from tests.support.accidents import last_line, refused, stop_command, wait_for_results
+from tests.support.accidents import refused, stop_command, wait_for_results
 from tests.support.workers import Installation, Worker
 from tools.kafka_server import KafkaServer
 from tools.leftovers import session_folder
@@ -21,11 +21,30 @@ AWAY_S = 45.0
 """Longer than the session timeout, the clients' request timeout, and the interval of comparing settings."""
 
 
-def test_a_cluster_that_is_away_at_start_is_tried_again_later(namespace: str) -> None:
-    installation = Installation(f"127.0.0.1:{free_ports(1)}", namespace, partitions=1)
-    with Worker(installation, "--without-web") as worker:
-        assert worker.wait(120.0) == EXIT_RETRY, worker.tail()
-        last_line(worker, EXIT_RETRY, "cluster unreachable: the cluster can't be reached after 60 s")
+class Elsewhere(KafkaServer):
+    """A broker that advertises an address which does not exist."""
+
+    def settings(self) -> dict[str, str]:
+        return super().settings() | {"advertised.listeners": f"PLAINTEXT://no-such-host.invalid:{self.port}"}
+
+
+async def test_a_cluster_that_is_unreachable_at_start_is_waited_for_and_named(namespace: str) -> None:
+    server = Elsewhere(session_folder() / "elsewhere", free_ports(KafkaServer.neighbouring_ports))
+    await asyncio.to_thread(server.start)
+    line = "cluster unreachable: the cluster can't be reached after 60 s"
+    try:
+        # Both at once, as each takes a minute.
+        await asyncio.gather(
+            refused(Installation(f"127.0.0.1:{free_ports(1)}", namespace, 1), EXIT_RETRY, line, "start it"),
+            refused(
+                Installation(KafkaServer.address(server.port), namespace, 1),
+                EXIT_RETRY,
+                line,
+                f"its brokers advertise no-such-host.invalid:{server.port}",
+            ),
+        )
+    finally:
+        await asyncio.to_thread(server.remove)
 
 
 async def test_a_cluster_that_is_away_while_a_worker_runs_is_waited_for(namespace: str) -> None:
