@@ -121,8 +121,7 @@ class Soak:
         with self.bench.show.waiting("reading the last usage events"):
             await self.bench.until(has_exited, auditor, "the auditor's exit")
         self.verdict = Verdict(**json.loads(auditor.text.splitlines()[-1]))
-        for figure in report.audit_figures(self.verdict):
-            self.bench.figures.add(figure)
+        self.bench.figures.figures[:0] = report.audit_figures(self.verdict)
 
     @asynccontextmanager
     async def _ticking(self, clock: Clock, from_ms: int, until_ms: int) -> "AsyncIterator[asyncio.Task[None] | None]":
