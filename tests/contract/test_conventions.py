@@ -331,5 +331,6 @@ def test_rerouted_records_and_dead_letters_are_counted(obol: Outside) -> None:
     text = obol.get("/metrics").text
     assert sum(float(line.split()[-1]) for line in text.splitlines() if "rerouted" in line and not line.startswith("#"))
     letters = {r.body["reason"] for r in obol.out("dead.letters")}
+    assert letters
     for reason in letters:
         assert any("dead" in line and f'"{reason}"' in line for line in text.splitlines()), reason

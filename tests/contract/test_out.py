@@ -276,9 +276,18 @@ def test_an_instance_from_deploy_to_destroyed(obol: Outside) -> None:
 
 
 def test_results_orders_and_letters_say_when_their_cause_was(obol: Outside) -> None:
+    org_id = obol.new_id("org")
+    obol.command(org_id, "stop_deployment", deployment_id="unknown")
+    obol.price("dedicated.out.1x", "1")
+    obol.command(org_id, "create_deployment", deployment_id="d", model="llm", gpu_type="out", gpu_count=1)
+    obol.heartbeat(org_id, "unknown")
     obol.wait_until_applied()
+    records = {topic: obol.out(topic) for topic in OUTBOUND}
+    assert {topic for topic in OUTBOUND if records[topic]} >= {
+        *("lifecycle.changes", "command.results", "execlet.orders", "dead.letters"),
+    }
     for topic in OUTBOUND:
-        for record in obol.out(topic):
+        for record in records[topic]:
             if "at" in record.body and topic != "command.results":
                 assert record.body["at"] == rfc3339(record.timestamp)
             assert None not in record.body.values()
