@@ -94,7 +94,7 @@ def _without_reason(org_id: str, command_id: str, at: int) -> str:
         target=None,
         at=rfc3339(at),
         operator=None,
-    ).model_dump_json(by_alias=True, exclude_none=True)
+    ).model_dump_json(exclude_none=True)
 
 
 def send_result(turn: Turn, command_id: str, target: str | None, outcome: Refusal | str) -> None:
@@ -112,7 +112,7 @@ def send_result(turn: Turn, command_id: str, target: str | None, outcome: Refusa
         at=rfc3339(turn.now),
         operator=True if by_operator else None,
     )
-    value = result.model_dump_json(by_alias=True, exclude_none=True)
+    value = result.model_dump_json(exclude_none=True)
     if by_operator:
         # The window of an invalid command was not looked up.
         found = target in turn.rows.windows and (refusal is None or refusal.code != "INVALID")

@@ -436,18 +436,14 @@ class RowStore:
         _set_billed_until(window, until_ms)
         self.changed[window] = None
 
-    def finish(self, window: Window, now_ms: int) -> bool:
-        """Advance the watermark of a closed window with nothing left to bill to its end, never backwards (B6).
-
-        Returns whether the window is done.
-        """
+    def finish(self, window: Window, now_ms: int) -> None:
+        """Move the watermark of a closed window with nothing left to bill to its end, never backwards (B6)."""
         if not is_settled(window, now_ms):
-            return False
+            return
         if window.ended_at is not None and window.billed_until < window.ended_at:
             _set_billed_until(window, window.ended_at)
         self.orgs[window.org_id]._unsorted = True
         self.changed[window] = None
-        return True
 
     def owe(self, window: Window, owed: Sequence[OwedCredit]) -> None:
         """Record billed stretches of a window as owed back (B13)."""
