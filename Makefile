@@ -51,6 +51,10 @@ test: setup ## run all tests in two processes (PROCESSES=…; ARGS=… is passed
 	@$(PYTHON_BIN) tools/browser.py
 	.venv/bin/pytest -q --durations=10 -n $(PROCESSES) --dist loadscope --no-loadscope-reorder $(ARGS)
 
+.PHONY: mutate
+mutate: setup ## change the rules in small ways, one at a time, and list what no test notices (ARGS=streams.rules.tick)
+	@$(PYTHON_BIN) -m tools.mutate $(ARGS)
+
 .PHONY: docs
 docs: setup ## write the generated documents: AsyncAPI, JSON Schemas, OpenAPI, diagrams, metrics, dashboard
 	@$(PYTHON_BIN) -m tools.docs
