@@ -13,7 +13,7 @@ DAY = 86_400_000
 
 
 def fleet() -> World:
-    """A replica that runs, one that ended and still sends heartbeats, and an instance that was stopped and destroyed."""
+    """A running replica, one that ended and still sends heartbeats, and an instance that was stopped."""
     world = World()
     world.set(retention_h=1)
     world.do(
