@@ -537,6 +537,11 @@ class RowStore:
                     else:
                         yield seen
 
+    @property
+    def expiry_entries(self) -> int:
+        """The number of entries that `expiring` searches."""
+        return len(self._expiring) + len(self._events_by_minute)
+
     def expiring(self, org_id: str) -> set[tuple[int, str, str]]:
         """Return the expiry times of an org's rows and events in a comparable form: (ms, table, id)."""
         found = {
