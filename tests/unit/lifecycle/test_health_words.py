@@ -61,6 +61,9 @@ HEALTHY = [
     "healthy: !",
     "status=healthy",
     "status: healthy",
+    "healthy: true.",
+    "healthy: yes!",
+    "healthy: ok?",
     # Other words that contain it.
     "healthy, not healthyish",
 ]
