@@ -56,8 +56,13 @@ def test_indexes_are_what_the_rows_say() -> None:
 
 def test_credits_that_wait_are_indexed() -> None:
     world = fleet()
-    world.do("12:07 price dedicated.h100.1x none", "12:08 credit e-r1.w1 from=12:01 until=12:02")
-    assert world.driver.store().orgs["acme"].derived()["crediting"] == {"replica": ["e-r1.w1"], "instance": []}
+    world.do("12:07 price dedicated.h100.1x none")
+    world.do("12:08 credit e-r1.w1 from=12:01 until=12:02", "12:09 credit d-r1.w1 from=12:01 until=12:02")
+    derived = world.driver.store().orgs["acme"].derived()
+    assert derived["crediting"] == {"replica": ["d-r1.w1", "e-r1.w1"], "instance": []}
+    # In order of window ids, too, where they are restored in another.
+    store, _ = restored(world)
+    assert store.orgs["acme"].derived() == derived
 
 
 def test_when_rows_may_leave() -> None:
@@ -114,7 +119,7 @@ def restored(world: World) -> tuple[RowStore, dict[str, Any]]:
     store = RowStore(3_600_000)
     kept = world.driver.store().orgs["acme"]
     for table in ("orgs", "deployments", "replicas", "instances", "windows"):
-        for row in list(kept.table(table).values()):
+        for row in reversed(list(kept.table(table).values())):
             store.restore(replace(row))
     return store, kept.derived()
 
@@ -144,6 +149,8 @@ def test_an_event_that_is_restored_again_has_its_last_time() -> None:
     assert store.orgs["acme"].events == {"host.reports/e": to_ms("12:30")}
     assert [event.row_id for event in store.expired_events(to_ms("12:00") + DAY)] == []
     assert [event.row_id for event in store.expired_events(to_ms("12:30") + DAY)] == ["host.reports/e"]
+    store.restore_removed("events", "acme", "host.reports/e")
+    assert store.orgs == {}
 
 
 def test_a_row_that_is_restored_as_removed_is_gone_and_a_blank_org_with_it() -> None:
