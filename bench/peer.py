@@ -14,6 +14,10 @@ from bench.child import ROOT, BenchError, Child, child
 
 _SOURCE: Final = ROOT / "bench" / "peers" / "kafka-streams"
 _MIN_JAVA: Final = 17
+_HEAP_MB: Final = 512
+_REPLICAS_PER_MB: Final = 1_000
+"""The JVM would use a quarter of the machine's memory; this much is enough, and makes it no slower."""
+
 _NEEDED: Final = ("java", "javac", "mvn")
 
 
@@ -35,9 +39,14 @@ class Peer:
     folder: Path
 
     @contextmanager
-    def run(self, log: Path, environment: Mapping[str, str]) -> Iterator[Child]:
-        """Run it with the JVM's default settings; `environment`: its variables."""
-        arguments = ("-cp", f"{self.folder / 'classes'}:{self.folder / 'jars'}/*", "Billing")
+    def run(self, log: Path, environment: Mapping[str, str], replicas: int) -> Iterator[Child]:
+        """Run it for so many replicas; `environment`: its variables."""
+        arguments = (
+            f"-Xmx{_HEAP_MB + replicas // _REPLICAS_PER_MB}m",
+            "-cp",
+            f"{self.folder / 'classes'}:{self.folder / 'jars'}/*",
+            "Billing",
+        )
         with child(arguments, "the Kafka Streams program", log, environment, program="java") as process:
             yield process
 

@@ -114,7 +114,7 @@ async def _streams(bench: Bench, peer: Peer, number: int, from_ms: int) -> tuple
         "PEER_USAGE": names[USAGE.name],
         "PEER_STATE_DIR": str(bench.folder / app_id),
     }
-    with peer.run(bench.folder / f"{app_id}.log", environment) as process:
+    with peer.run(bench.folder / f"{app_id}.log", environment, bench.fleet.replicas) as process:
         result = await _round(bench, Measured(bench, process, app_id, prefix), from_ms)
     return result, await work(bench.cluster, f"{app_id}-rows-changelog", names[USAGE.name])
 
