@@ -56,6 +56,7 @@ class Memory:
             accountant.apply(item, origin, decision)
         self.log_lines += decision.log_lines
         (result,) = [output for output in decision.outputs if output.topic == RESULTS.name]
+        assert (result.org_id, result.timestamp) == (org_id, T0 + self.offset)
         assert isinstance(result.message, bytes)
         found: dict[str, Any] = json.loads(result.message)
         return found
