@@ -4,6 +4,7 @@ from typing import Any
 
 from schemas.times import rfc3339
 from streams.rules.context import Switches
+from streams.rules.rows import CommandMemory
 from tests.world.records import record
 from tests.world.timeline import acts, to_ms
 from tests.world.world import Sent, World
@@ -120,3 +121,13 @@ def test_the_smallest_balance_is_not_empty() -> None:
     assert world.view("instance", "i")["state"] == "running"
     world.do("12:03 balance 0.000000000000000000")
     assert world.view("instance", "i")["state"] == "stopping"
+
+
+def test_the_reason_is_left_out_from_the_10001st_remembered_result_on() -> None:
+    world = World()
+    world.do("12:00 balance 1")
+    for number in range(9_999):
+        world.driver.store().add(CommandMemory("acme", f"m{number}", to_ms("12:00"), "{}"))
+    unread = "12:01 command type=create_deployment deployment_id=7"
+    assert "deployment_id" in message_of(world, unread)
+    assert message_of(world, f"{unread} as c0").endswith("the org has too many results in 24 h for the reason")
