@@ -109,6 +109,6 @@ async def test_an_open_transaction_on_an_input_is_reported_while_the_others_go_o
             assert "obol_open_transactions 1.0" in get(f"{worker.url}/metrics", 10).text
             assert get(f"{worker.url}/ready", 10).status == HTTPStatus.OK
         await wait_for_results(installation, worker, {"c1", "c2", "c3"})
-        await asyncio.to_thread(worker.wait_for, "no transaction of another program keeps an input")
+        await asyncio.to_thread(worker.wait_for, "no open transaction blocks an input any more")
         assert get(f"{worker.url}/health", 10).json["problems"] == []
         assert await asyncio.to_thread(worker.stop) == 0
