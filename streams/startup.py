@@ -86,7 +86,7 @@ def _is_own_or_warning(record: logging.LogRecord) -> bool:
 
 
 async def _check_partitions(admin: AIOKafkaAdminClient, settings: Settings, changelogs: Iterable[str]) -> None:
-    """Raise `AccidentError` where changelogs exist, and they or an input have another number of partitions."""
+    """Raise `AccidentError` where changelogs exist, and they or a topic have another number of partitions."""
     found = {topic["topic"]: len(topic["partitions"]) for topic in await admin.describe_topics()}
     kept = next((found[changelog] for changelog in changelogs if changelog in found), None)
     if kept is None:
@@ -96,3 +96,10 @@ async def _check_partitions(admin: AIOKafkaAdminClient, settings: Settings, chan
     for name in (settings.topic(topic) for topic in INPUTS):
         if found.get(name, kept) != kept:
             raise AccidentError(Accident.PARTITIONS_CHANGED, other_partitions(name, found[name], kept))
+    for name in (settings.topic(spec.name) for spec in TOPICS.values() if spec.direction == "out"):
+        if found.get(name, kept) != kept:
+            msg = (
+                f"{name} has {found[name]} partitions, but the rows are kept under {kept}; once its consumers have "
+                f"read it, create it again with {kept} partitions"
+            )
+            raise AccidentError(Accident.PARTITIONS_CHANGED, msg)

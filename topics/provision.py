@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+from aiokafka.errors import KafkaConnectionError, KafkaError, TopicAlreadyExistsError, for_code
 
 from topics.catalogue import PRICES, TOPICS, Timestamps, TopicSpec
 from topics.login import why_refused
@@ -161,6 +161,7 @@ async def _connect(admin: AIOKafkaAdminClient, options: dict[str, Any], deadline
     while True:
         try:
             await admin.start()
+            await _reach_brokers(admin)
         except (KafkaError, OSError) as error:
             refusal = await why_refused(options)
             if refusal is not None and refusal.is_final:
@@ -169,7 +170,7 @@ async def _connect(admin: AIOKafkaAdminClient, options: dict[str, Any], deadline
             if now >= deadline:
                 msg = (
                     f"the cluster can't be reached after {deadline_s:g} s ({error}); "
-                    "start it, or correct KAFKA_BOOTSTRAP_SERVERS"
+                    f"{_advertised(admin) or 'start it, or correct KAFKA_BOOTSTRAP_SERVERS'}"
                 )
                 raise UnreachableError(msg if refusal is None else refusal.message) from error
             if now >= next_log:
@@ -178,6 +179,25 @@ async def _connect(admin: AIOKafkaAdminClient, options: dict[str, Any], deadline
             await asyncio.sleep(_POLL_S)
         else:
             return
+
+
+async def _reach_brokers(admin: AIOKafkaAdminClient) -> None:
+    """Connect to a broker at the address that it advertises, which may be one that can't be reached from here."""
+    # Until its metadata name the brokers, the client uses the bootstrap server.
+    if not await admin._client.force_metadata_update():  # noqa: SLF001 - nothing public does it
+        raise KafkaConnectionError("its brokers are not known yet")
+    await admin.describe_cluster()
+
+
+def _advertised(admin: AIOKafkaAdminClient) -> str | None:
+    """Return what to do where the bootstrap server has responded, and the brokers that it names do not."""
+    brokers = admin._client.cluster.brokers()  # noqa: SLF001 - nothing public has them
+    if not brokers:
+        return None
+    addresses = ", ".join(sorted(f"{broker.host}:{broker.port}" for broker in brokers))
+    return (
+        f"its brokers advertise {addresses}: start them, or correct their advertised.listeners, or this machine's DNS"
+    )
 
 
 async def _warn_of_one_copy(admin: AIOKafkaAdminClient, replication: int) -> None:

@@ -26,7 +26,7 @@ from tests.support.accidents import (
     wait_for_results,
 )
 from tests.support.workers import Installation, Worker
-from topics.catalogue import COMMANDS, HEARTBEATS, PRICES, RESULTS, TOPICS
+from topics.catalogue import COMMANDS, HEARTBEATS, PRICES, RESULTS, TOPICS, USAGE
 
 pytestmark = pytest.mark.kafka
 
@@ -104,6 +104,17 @@ async def test_topics_that_would_lose_rows_or_prices_are_refused(kafka_bootstrap
         await asyncio.to_thread(worker.wait_for, "are active")
 
 
+async def test_a_topic_that_is_reconfigured_while_a_worker_runs_ends_it(kafka_bootstrap: str, namespace: str) -> None:
+    installation = Installation(kafka_bootstrap, namespace, partitions=1)
+    await installation.provision()
+    with Worker(installation, "--without-web") as worker:
+        await asyncio.to_thread(worker.wait_for, "are active")
+        changelog = installation.changelog("orgs")
+        await configure(installation, changelog, cleanup_policy="delete")
+        assert await asyncio.to_thread(worker.wait) == EXIT_WRONG_SETTING, worker.tail()
+        last_line(worker, EXIT_WRONG_SETTING, "wrong setting", changelog, "set cleanup.policy=compact")
+
+
 # Rows 1 and 10: another installation
 
 
@@ -117,11 +128,15 @@ async def test_another_number_of_partitions_is_refused_however_it_came_about(
 ) -> None:
     installation = Installation(kafka_bootstrap, namespace, partitions=2)
     await apply_commands(installation)
-    heartbeats = installation.settings.topic(HEARTBEATS.name)
+    heartbeats, usage = map(installation.settings.topic, (HEARTBEATS.name, USAGE.name))
+    await add_partitions(installation, 4, usage)
+    await refused(installation, EXIT_WRONG_SETTING, f"{usage} has 4 partitions", "create it again with 2 partitions")
     await add_partitions(installation, 4, heartbeats)
     await refused(installation, EXIT_WRONG_SETTING, f"{heartbeats} has 4 partitions, but the rows are kept under 2")
     await refused(installation, EXIT_WRONG_SETTING, "set OBOL_PARTITIONS=2", OBOL_PARTITIONS="4")
-    await add_partitions(installation, 4, *(name for name in all_topics(installation) if name != heartbeats))
+    await add_partitions(
+        installation, 4, *(name for name in all_topics(installation) if name not in (heartbeats, usage))
+    )
     await refused(
         installation,
         EXIT_WRONG_SETTING,

@@ -1,4 +1,5 @@
-from aiokafka.structs import TopicPartition
+from aiokafka.structs import BrokerMetadata, TopicPartition
 
 class ClusterMetadata:
+    def brokers(self) -> set[BrokerMetadata]: ...
     def leader_for_partition(self, partition: TopicPartition) -> int | None: ...

@@ -1,6 +1,12 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+class BrokerMetadata(NamedTuple):
+    nodeId: int | str  # noqa: N815 - its name
+    host: str
+    port: int
+    rack: str | None
+
 class TopicPartition(NamedTuple):
     topic: str
     partition: int

@@ -6,9 +6,11 @@ from aiokafka.admin.config_resource import ConfigResource
 from aiokafka.admin.new_partitions import NewPartitions
 from aiokafka.admin.new_topic import NewTopic
 from aiokafka.admin.records_to_delete import RecordsToDelete
+from aiokafka.client import AIOKafkaClient
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
 class AIOKafkaAdminClient:
+    _client: AIOKafkaClient
     def __init__(
         self,
         *,
