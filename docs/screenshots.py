@@ -28,11 +28,13 @@ def main(base: str) -> int:
         return 1
     dead_org, _ = script.DEAD_NODE
     dry_org, instance = script.RUN_DRY
+    credited_org, _ = script.CREDITED
     pages = {
         "fleet": "/",
         "org": f"/orgs/{dry_org}",
         "replica": f"/orgs/{dead_org}/replicas/{script.DEAD_REPLICA}",
         "instance": f"/orgs/{dry_org}/instances/{instance}",
+        "usage": f"/orgs/{credited_org}/usage",
     }
     IMAGES.mkdir(exist_ok=True)
     with Browser(chromium, driver) as browser:

@@ -140,7 +140,7 @@ class Demo:
                 if events == seen and events > reported:
                     amount = sum(account.amount for account in stage.croesus.accounts.values())
                     self.console.print(
-                        f"{clock}  a minute billed: {events - reported:,} events, {amount:,.2f} {CURRENCY} in total"
+                        f"{clock}  usage events: {events - reported:,}; billed in total: {amount:,.2f} {CURRENCY}"
                     )
                     reported = events
                 seen = events

@@ -380,9 +380,9 @@ def credited(evidence: Evidence) -> Story:
         f"{org}: a host served nothing for ten minutes, and an operator credits them (B13)",
         (
             (
-                f"At {clock(accepted.at)}, as by `obol credit {first.window_id} --org {org} --from "
-                f'{first.interval_start} --until {last.interval_end} --note "{first.note}"`: {accepted.status}, '
-                f"{accepted.message}."
+                f"An operator's command at {clock(accepted.at)}, as of `obol credit {first.window_id} --org {org} "
+                f'--from {first.interval_start} --until {last.interval_end} --note "{first.note}"`: '
+                f"{accepted.status}, {accepted.message}."
             ),
             (
                 f"{len(sent)} credits, one for each usage event of that time: "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from base64 import b64decode
 from typing import TYPE_CHECKING, Any, Self
 
 from selenium import webdriver
@@ -96,7 +97,9 @@ class Browser:
 
     def shoot(self, path: Path, width: int = 1280, most_height: int = 1600) -> None:
         """A picture of the whole page, up to `most_height`."""
-        self.driver.set_window_size(width, 600)
-        height = self.run("return document.documentElement.scrollHeight")
-        self.driver.set_window_size(width, min(height, most_height))
-        self.driver.save_screenshot(str(path))
+        self.driver.set_window_size(width, most_height)
+        height = min(self.run("return document.documentElement.scrollHeight"), most_height)
+        clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+        # A window is smaller inside than outside, so a screenshot of the window would cut off the page's end.
+        taken = self.driver.execute_cdp_cmd("Page.captureScreenshot", {"clip": clip, "captureBeyondViewport": True})
+        path.write_bytes(b64decode(taken["data"]))

@@ -211,6 +211,11 @@ async def test_what_a_window_was_credited_and_its_net_are_on_its_page() -> None:
         page = (await worker.get("/orgs/acme/windows/chat-r1.w1", **PAGE)).text
         facts = dict(re.findall(r"<dt>(\w+)</dt><dd><span[^>]*>(.*?)</span>", page))
         assert (facts["Credited"], facts["Net"]) == ("30 s", "5 min 30 s")
+        windows = numbers((await worker.get("/orgs/acme/replicas/chat-r1", **PAGE)).text, 'id="windows"')
+        assert windows[0][4:9] == ["6 min 30 s", "6 min", "30 s", "30 s", "0 s"]
+        # Without credits, there is no column for them.
+        windows = numbers((await worker.get("/orgs/acme/instances/vm", **PAGE)).text, 'id="windows"')
+        assert windows[1][4:8] == ["5 min 30 s", "5 min", "30 s", "0 s"]
         explained = (await worker.get(f"/orgs/acme/explain/chat-r1:{utc('10:02')}", **PAGE)).text
         assert re.search(r"<dt>Credited</dt><dd>.*10:02:15.* to .*10:02:45", explained)
 
