@@ -37,7 +37,7 @@ def restore(path: Path) -> Shard:
     with path.open("rb") as lines:
         for line in lines:
             table, key, value = line.rstrip(b"\n").split(b"\t")
-            shard.restore(table.decode(), key, value)
+            shard.restore(table.decode(), [(key, value)])
     shard.start({})
     return shard
 

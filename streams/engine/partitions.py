@@ -106,8 +106,7 @@ class Partitions:
                 if isinstance(record, Unreadable):
                     msg = f"{_named(changelog)} can't be restored: offset {record.offset}: {record.error}"
                     raise AccidentError(Accident.UNREADABLE_ROW, msg)  # noqa: TRY301 - ends the process below
-                if record.offset > known:
-                    shard.restore(table, record.key or b"", record.value)
+            shard.restore(table, [(r.key or b"", r.value) for r in fetch.records if r.offset > known])
         except AccidentError as error:
             end_with(_named(changelog), error)
         except Exception as error:  # noqa: BLE001 - Faust would log it, and continue without the rows

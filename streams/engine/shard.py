@@ -3,10 +3,10 @@
 import logging
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
@@ -165,21 +165,30 @@ class Shard:
 
     # Rows
 
-    def restore(self, table: str, key: bytes, value: bytes | None) -> None:
-        """Keep one record of a changelog, encoded; `decode_rows` or `start` decodes the last record of each row.
+    def restore(self, table: str, records: Sequence[tuple[bytes, bytes | None]]) -> None:
+        """Keep records of a changelog, encoded; `decode_rows` or `start` decodes the last record of each row.
 
         Raises `msgspec.MsgspecError` for an invalid position.
         """
-        self.restored_rows += 1
-        if self._check is not None and table != positions.TABLE:
-            self._check.restored(table, key, value)
+        self.restored_rows += len(records)
         if table == positions.TABLE:
-            self.position = Position() if value is None else _in_range(decode_position(value))
-        elif value is None:
-            self._encoded[table].pop(key, None)
-            self.store.restore_removed(table, *self._reader.split(key))
-        else:
-            self._encoded[table][key] = value
+            if records:
+                value = records[-1][1]
+                self.position = Position() if value is None else _in_range(decode_position(value))
+            return
+        if self._check is not None:
+            for key, value in records:
+                self._check.restored(table, key, value)
+        encoded = self._encoded[table]
+        if all(value is not None for _, value in records):
+            encoded.update(cast("Sequence[tuple[bytes, bytes]]", records))
+            return
+        for key, value in records:
+            if value is None:
+                encoded.pop(key, None)
+                self.store.restore_removed(table, *self._reader.split(key))
+            else:
+                encoded[key] = value
 
     def decode_rows(self) -> Iterator[None]:
         """Decode the restored rows; yields from time to time, so that other tasks can run.

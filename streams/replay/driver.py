@@ -257,8 +257,7 @@ class ShardDriver:
                 check=self.check,
             )
             for table in {table for table, of in self.log.changelogs if of == partition}:
-                for key, value in self._compacted(table, partition).items():
-                    shard.restore(table, key, value)
+                shard.restore(table, list(self._compacted(table, partition).items()))
             shard.start({})
             for topic in INPUTS:
                 committed = self.log.offsets.get((topic, partition), 0)

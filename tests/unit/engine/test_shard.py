@@ -209,7 +209,7 @@ def test_a_record_whose_timestamp_is_out_of_range_is_invalid_and_does_not_change
 def test_stored_times_out_of_range_are_removed() -> None:
     shard = new_shard()
     poisoned = Position(as_of=2**60, times={COMMANDS.name: T0, HEARTBEATS.name: 2**60}, offsets={HEARTBEATS.name: 9})
-    shard.restore(TABLE, KEY, encode_position(poisoned))
+    shard.restore(TABLE, [(KEY, encode_position(poisoned))])
     shard.start({})
     assert (shard.as_of, shard.position.times) == (T0, {COMMANDS.name: T0})
 
@@ -419,7 +419,7 @@ def test_records_deleted_before_they_were_read_are_logged_and_counted(caplog: py
     driver.run()
     ((key, written),) = driver.log.changelogs[TABLE, 0]
     shard = new_shard()
-    shard.restore(TABLE, key, written)
+    shard.restore(TABLE, [(key, written)])
     shard.start({HEARTBEATS.name: 7})
     assert shard.merge.queues[HEARTBEATS.name].fetched == 7
     assert "execlet.heartbeats partition 0: the records from offset 1 to 6 were deleted" in caplog.text
@@ -436,8 +436,8 @@ def test_the_last_record_of_a_row_is_restored_and_a_tombstone_removes_it() -> No
     table = CommandMemory.TABLE
     for command_id, words in (("c1", "first"), ("c2", "gone"), ("c1", "last")):
         row = CommandMemory("acme", command_id, T0, words)
-        shard.restore(table, row_key(row), encode_row(row))
-    shard.restore(table, b"acme/c2", None)
+        shard.restore(table, [(row_key(row), encode_row(row))])
+    shard.restore(table, [(b"acme/c2", None)])
     assert shard.restored_rows == 4
     shard.start({})
     answers = shard.store.orgs["acme"].answers
@@ -448,14 +448,14 @@ def test_rows_are_decoded_in_steps_while_more_arrive(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("streams.engine.shard.ROWS_PER_STEP", 2)
     shard = new_shard()
     for number in range(5):
-        shard.restore(Org.TABLE, *org_row(f"org{number}"))
+        shard.restore(Org.TABLE, [org_row(f"org{number}")])
     overtaken = shard.decode_rows()
     next(overtaken)
     assert list(shard.store.orgs) == ["org0", "org1"]
     # The partition is assigned again: more is read, and the rest is decoded by two iterators at the same time.
-    shard.restore(Org.TABLE, *org_row("org0", suspended=True))
-    shard.restore(CommandMemory.TABLE, b"org4/c", encode_row(CommandMemory("org4", "c", T0, "words")))
-    shard.restore(CommandMemory.TABLE, b"org4/c", None)
+    shard.restore(Org.TABLE, [org_row("org0", suspended=True)])
+    shard.restore(CommandMemory.TABLE, [(b"org4/c", encode_row(CommandMemory("org4", "c", T0, "words")))])
+    shard.restore(CommandMemory.TABLE, [(b"org4/c", None)])
     for _ in zip(shard.decode_rows(), overtaken, strict=False):
         pass
     shard.start({})
@@ -474,7 +474,7 @@ def test_rows_are_decoded_in_steps_while_more_arrive(monkeypatch: pytest.MonkeyP
 )
 def test_an_invalid_row_is_named(key: bytes, value: bytes, words: str) -> None:
     shard = new_shard()
-    shard.restore(Org.TABLE, key, value)
+    shard.restore(Org.TABLE, [(key, value)])
     with pytest.raises(AccidentError, match=re.escape(words)):
         shard.start({})
 
@@ -494,7 +494,7 @@ def test_a_row_whose_org_belongs_in_another_partition_is_refused() -> None:
         for home in (0, 1)
     )
     for org_id in (here, elsewhere):
-        shard.restore(Org.TABLE, *org_row(org_id, suspended=True))
+        shard.restore(Org.TABLE, [org_row(org_id, suspended=True)])
     with pytest.raises(AccidentError, match=f"the row '{elsewhere}/{elsewhere}' of orgs is in partition 0, but") as end:
         shard.start({})
     assert end.value.accident is Accident.MISPLACED_ROW

@@ -115,7 +115,7 @@ def tables() -> Any:
         app.engine.by_partition[number] = restored = shard(number)
         for row in ROWS:
             if partition_of(row.org_id, PARTITIONS) == number:
-                restored.restore(row.TABLE, row_key(row), encode_row(row))
+                restored.restore(row.TABLE, [(row_key(row), encode_row(row))])
         restored.start(dict.fromkeys(INPUTS, 0))
     return app.tables
 
