@@ -142,6 +142,18 @@ class RowReader:
             return self._window(org_id, ids[0], *values)
         return cast("Row", row_type(org_id, *ids, *values))
 
+    def read_event(self, key: bytes, value: bytes) -> tuple[str, str, int]:
+        """Decode an event memory: its org, its row's id, and its time in ms. Raises as `read` does."""
+        try:
+            at_ms: int = _FORMATS[EventMemory.TABLE].decode(value).at
+        except msgspec.ValidationError as error:
+            _refuse_newer(EventMemory.TABLE, key, value, 1, error)
+            raise
+        org_id, row_id = self.split(key)
+        if row_id.count("/") != 1:
+            _ids(EventMemory, key)
+        return self._known.setdefault(org_id, org_id), row_id, at_ms
+
     @staticmethod
     def split(key: bytes) -> tuple[str, str]:
         """Split a changelog key into the org's id and the row's id."""

@@ -29,7 +29,7 @@ from streams.limits import DAY_MS
 from streams.rules.accountant import Accountant
 from streams.rules.context import Switches
 from streams.rules.decision import Decision, LogLine
-from streams.rules.rows import Row, row_key
+from streams.rules.rows import EventMemory, row_key
 from streams.rules.store import NEVER, RowStore
 from streams.rules.tick import is_void
 from topics.catalogue import CLOCK, DEAD_LETTERS, HEARTBEATS, INBOUND, PRICES, TOPICS, USAGE
@@ -201,10 +201,7 @@ class Shard:
                 if value is None:
                     continue  # removed since, or decoded for a later assignment
                 try:
-                    row = self._reader.read(table, key, value)
-                    if row.org_id not in self.store.orgs:
-                        self._check_home(row)
-                    self.store.restore(row)
+                    self._restore_row(table, key, value)
                 except (UnicodeDecodeError, msgspec.MsgspecError) as error:
                     name = key.decode(errors="replace")
                     msg = f"the row {name!r} of {table}, partition {self.partition}, can't be restored: {error}"
@@ -213,14 +210,22 @@ class Shard:
                 if number % ROWS_PER_STEP == 0:
                     yield
 
-    def _check_home(self, row: Row) -> None:
-        home = partition_of(row.org_id, self.partitions)
-        if home == self.partition:
+    def _restore_row(self, table: str, key: bytes, value: bytes) -> None:
+        if table == EventMemory.TABLE:
+            event = self._reader.read_event(key, value)
+            self._check_home(event[0], table, key)
+            self.store.restore_event(*event)
+            return
+        row = self._reader.read(table, key, value)
+        self._check_home(row.org_id, table, key)
+        self.store.restore(row)
+
+    def _check_home(self, org_id: str, table: str, key: bytes) -> None:
+        if org_id in self.store.orgs or (home := partition_of(org_id, self.partitions)) == self.partition:
             return
         msg = (
-            f"the row {row_key(row).decode()!r} of {row.TABLE} is in partition {self.partition}, but belongs in "
-            f"partition {home} of {self.partitions}: the rows were written under another number of partitions, or "
-            "moved by other means"
+            f"the row {key.decode()!r} of {table} is in partition {self.partition}, but belongs in partition {home} of "
+            f"{self.partitions}: the rows were written under another number of partitions, or moved by other means"
         )
         raise AccidentError(Accident.MISPLACED_ROW, msg)
 

@@ -364,6 +364,11 @@ class RowStore:
 
     # Restoring
 
+    def restore_event(self, org_id: str, row_id: str, at_ms: int) -> None:
+        """Add an event memory from its changelog, as `restore` does, but without building its row: there are many."""
+        self.org(org_id)._tables[EventMemory.TABLE][row_id] = at_ms
+        self._list_event(org_id, row_id, at_ms)
+
     def restore(self, row: Row) -> None:
         """Add `row` from its changelog; it replaces an earlier one of its key."""
         rows = self.orgs.get(row.org_id)
@@ -533,7 +538,7 @@ class RowStore:
                         continue
                     seen = event_memory(org_id, event, at_ms)
                     if at_ms + DEDUPE_MS > now_ms:
-                        self._list_event(seen)
+                        self._list_event(org_id, event, at_ms)
                     else:
                         yield seen
 
@@ -564,7 +569,7 @@ class RowStore:
         rows = self.org(row.org_id)
         rows._insert(row)
         if isinstance(row, EventMemory):
-            self._list_event(row)
+            self._list_event(row.org_id, row.row_id, row.at)
         elif (at := self.expires_at(row)) is not None:
             self._expire_at(at, row)
 
@@ -590,10 +595,10 @@ class RowStore:
         self._pushes += 1
         heappush(self._expiring, (at_ms, self._pushes, row))
 
-    def _list_event(self, event: EventMemory) -> None:
+    def _list_event(self, org_id: str, row_id: str, at_ms: int) -> None:
         """List an event by its minute: there are too many of them for a heap with an entry for each."""
-        by_org = self._events_by_minute.setdefault(floor_minute(event.at), {})
-        by_org.setdefault(event.org_id, []).append(event.row_id)
+        by_org = self._events_by_minute.setdefault(floor_minute(at_ms), {})
+        by_org.setdefault(org_id, []).append(row_id)
 
 
 def event_memory(org_id: str, row_id: str, at_ms: int) -> EventMemory:

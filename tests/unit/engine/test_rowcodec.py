@@ -106,6 +106,18 @@ def test_a_key_is_split() -> None:
     assert RowReader.split(row_key(row)) == ("acme", "execlet.progress/e-1")
 
 
+def test_an_event_memory_is_decoded_without_its_row() -> None:
+    row = EventMemory("acme", "execlet.progress", "e-1", T0)
+    key, value = row_key(row), encode_row(row)
+    assert RowReader().read_event(key, value) == ("acme", "execlet.progress/e-1", T0)
+    with pytest.raises(msgspec.ValidationError, match="is not the key of a row of events"):
+        RowReader().read_event(b"acme/e-1", value)
+    with pytest.raises(msgspec.ValidationError):
+        RowReader().read_event(key, b'["noon"]')
+    with pytest.raises(AccidentError, match="has 2 fields, and this version of Obol knows 1"):
+        RowReader().read_event(key, b"[1,2]")
+
+
 def test_strings_are_shared() -> None:
     reader = RowReader()
 
