@@ -129,17 +129,18 @@ class RowReader:
         """
         row_type, form = TYPES[table], _FORMATS[table]
         try:
-            values = [*_astuple(form.decode(value))]
+            decoded = form.decode(value)
         except msgspec.ValidationError as error:
             _refuse_newer(table, key, value, len(form.fields), error)
             raise
-        for at in form.shared:
-            if (shared := values[at]) is not None:
-                values[at] = self._known.setdefault(shared, shared)
         org_id, *ids = _ids(row_type, key)
         org_id = self._known.setdefault(org_id, org_id)
         if row_type is Window:
-            return self._window(org_id, ids[0], *values)
+            return self._window(org_id, ids[0], decoded)
+        values = [*_astuple(decoded)]
+        for at in form.shared:
+            if (shared := values[at]) is not None:
+                values[at] = self._known.setdefault(shared, shared)
         return cast("Row", row_type(org_id, *ids, *values))
 
     def read_event(self, key: bytes, value: bytes) -> tuple[str, str, int]:
@@ -160,34 +161,36 @@ class RowReader:
         org_id, _, row_id = key.decode().partition("/")
         return org_id, row_id
 
-    def _window(self, org_id: str, window_id: str, name: str, *rest: Any) -> Window:
+    def _window(self, org_id: str, window_id: str, decoded: Any) -> Window:
         """Build a window, with the owner and the deployment that follow from its id."""
-        meter = METERS[name]
+        share = self._known.setdefault
+        meter = METERS[decoded.meter]
         owner_id = window_id.rpartition(".w")[0]
         if meter.id_part:
             owner_id = owner_id.removesuffix(f".{meter.id_part}")
         deployment_id = owner_id.rpartition("-r")[0] if meter.owner == "replica" else None
-        share = self._known.setdefault
-        profile, quantity, opened_at, billed_until, last_health_check, opened_by, *ending = rest
+        profile, billed_until, opened_at = decoded.profile, decoded.billed_until, decoded.opened_at
+        topic, offset, timestamp = decoded.opened_by
         return Window(
             org_id,
             window_id,
             meter.name,
             share(owner_id, owner_id),
             None if deployment_id is None else share(deployment_id, deployment_id),
-            profile,
-            quantity,
+            share(profile, profile),
+            decoded.quantity,
             opened_at,
-            billed_until,
-            last_health_check,
-            self._origin(opened_by, opened_at),
-            *ending,
+            # A tick moves the watermarks of all windows to the same minute.
+            share(billed_until, billed_until),
+            decoded.last_health_check,
+            # A window nearly always opens at the time of its record: then both share one integer.
+            Origin(share(topic, topic), offset, opened_at if timestamp == opened_at else timestamp),
+            decoded.ended_at,
+            decoded.closed_by,
+            decoded.billed_ms,
+            decoded.owed_back,
+            decoded.owed_credits,
         )
-
-    def _origin(self, origin: Origin, opened_at: int) -> Origin:
-        topic = self._known.setdefault(origin.topic, origin.topic)
-        # A window nearly always opens at the time of its record: then both share one integer.
-        return Origin(topic, origin.offset, opened_at if origin.timestamp == opened_at else origin.timestamp)
 
 
 def _refuse_newer(table: str, key: bytes, value: bytes, known: int, error: Exception) -> None:
