@@ -236,6 +236,22 @@ NAMES = (
         "AIOKafkaClient.add_topic, and how end_offsets waits for unknown topics",
     ),
     Private(
+        "faust.transport.drivers.aiokafka",
+        "Consumer",
+        "_read_offset",
+        "streams/engine/kafka.py",
+        "sets where Faust has read to, for many partitions at once",
+        "Consumer.seek in faust/transport/consumer.py, and where messages before the offset are dropped",
+    ),
+    Private(
+        "aiokafka.admin",
+        "AIOKafkaAdminClient",
+        "_client",
+        "topics/provision.py",
+        "tells the brokers' advertised addresses from the bootstrap server",
+        "how AIOKafkaAdminClient.start refreshes its metadata; whether describe_cluster works before that",
+    ),
+    Private(
         "aiokafka",
         "AIOKafkaProducer",
         "_txn_manager",

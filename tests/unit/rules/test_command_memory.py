@@ -25,7 +25,7 @@ from topics.codec import Rejected, decode
 T0 = 1_764_417_600_000
 LONGEST_ID = "{:0128d}"
 LIMIT = 3
-BYTES_EACH = 800
+BYTES_EACH = 1_500
 """The most memory of a remembered result without a reason, with an id of 128 characters."""
 
 
