@@ -36,12 +36,9 @@ EVENTS: list[Event] = [
     "kill one",
     "kill all",
     "kill its replacement",
-    "kill one",
     "two for one",
     "kill one",
-    "kill one",
     "leave",
-    "kill one",
 ]
 
 
