@@ -6,7 +6,7 @@ MAKEFLAGS += --no-print-directory
 PYTHON_BIN := .venv/bin/python
 UP := $(PYTHON_BIN) tools/up.py
 # Most of a test's time is waiting for processes.
-PROCESSES ?= 2
+PROCESSES ?= 3
 # A lock file names packages and hashes, never an index: that is each machine's own setting.
 PIP_COMPILE := env -u PIP_FIND_LINKS -u PIP_INDEX_URL .venv/bin/pip-compile -q --generate-hashes --strip-extras \
 	--allow-unsafe --no-header --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-trusted-host
@@ -45,7 +45,7 @@ check: setup ## check format, lint, types and import rules
 	.venv/bin/pytest -q tests/unit/test_house.py
 
 .PHONY: test
-test: setup ## run all tests in two processes (PROCESSES=…; ARGS=… is passed to pytest)
+test: setup ## run all tests in three processes (PROCESSES=…; ARGS=… is passed to pytest)
 	@$(PYTHON_BIN) tools/broker.py fetch
 	@$(PYTHON_BIN) tools/redis.py fetch || echo "the tests that need Redis are skipped"
 	@$(PYTHON_BIN) tools/browser.py
