@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -71,7 +72,10 @@ async def test_an_interrupted_run_leaves_nothing_behind(kafka_bootstrap: str, tm
         namespace = log.read_text().partition("Soak run ")[2].partition(":")[0]
         assert namespace in await namespaces(kafka_bootstrap)
         # A worker, the writer and the auditor; the run itself does not have it in its environment.
-        assert len(processes_of(namespace)) == 3
+        end_s = time.monotonic() + DEADLINE_S
+        while len(processes_of(namespace)) < 3:
+            assert time.monotonic() < end_s, log.read_text()
+            await asyncio.sleep(POLL_S)
         process.terminate()
         assert process.wait(DEADLINE_S) == 130
     assert processes_of(namespace) == []
