@@ -141,9 +141,11 @@ class FetchedRecords:
         if is_out_of_place or (self._contiguous and batch.base_offset > self.position):
             raise _DamagedError(f"the log has a batch with {_offsets(batch)} there")
         if not self._is_left_out(batch):
-            read = self._read_plain if batch.compression_type == 0 else self._read_compressed
-            for records in read(content, batch, batch.base_offset):
-                yield _from(records, self.position)
+            if batch.compression_type == 0:
+                yield _from(self._read_plain(content, batch, batch.base_offset), self.position)
+            else:
+                for records in self._read_compressed(content, batch):
+                    yield _from(records, self.position)
         self.position = self._end = batch.next_offset
 
     def _is_left_out(self, batch: Any) -> bool:
@@ -156,17 +158,15 @@ class FetchedRecords:
             return True
         return batch.is_transactional and batch.producer_id in self._aborting
 
-    def _read_plain(self, content: bytes, batch: Any, due: int) -> Iterator[list[Any]]:
+    def _read_plain(self, content: bytes, batch: Any, due: int) -> list[Any]:
         """Read a batch that is not compressed. `due`: the expected offset of its first record."""
         try:
             records = list(batch)
         except Exception:  # noqa: BLE001 - the error does not name the record
-            yield list(self._read_each(content, batch, due))
-            return
+            return list(self._read_each(content, batch, due))
         if self._bare and not any(map(_headers_of, records)):
-            yield records
-        else:
-            yield [self._consumer_record(record) for record in records]
+            return records
+        return [self._consumer_record(record) for record in records]
 
     def _consumer_record(self, record: Any) -> ConsumerRecord:
         key, value, headers = record.key, record.value, record.headers
@@ -175,24 +175,23 @@ class FetchedRecords:
             *(-1 if key is None else len(key), -1 if value is None else len(value), kept(headers) if headers else ()),
         )
 
-    def _read_compressed(self, content: bytes, batch: Any, due: int) -> Iterator[list[Any]]:
-        codec = batch.compression_type
+    def _read_compressed(self, content: bytes, batch: Any) -> Iterator[list[Any]]:
+        codec, due = batch.compression_type, batch.base_offset
         if codec not in CODECS:
             raise _DamagedError(f"the batch there is compressed with codec {codec}, which is not known")
         for part in split(content[_HEADER_BYTES:], codec, _count(content)):
             if part is None:
-                yield []
+                records = []
             elif isinstance(part, Part):
                 plain = _plain(content, part)
-                for records in self._read_plain(plain, DefaultRecordBatch(plain), due):
-                    due = records[-1].offset + 1
-                    yield records
+                records = self._read_plain(plain, DefaultRecordBatch(plain), due)
             elif isinstance(part, LargeRecord):
-                record = self._read_one(part.start, part.size_bytes, batch, due)
-                due = record.offset + 1
-                yield [record]
+                records = [self._read_one(part.start, part.size_bytes, batch, due)]
             else:
-                yield [self._rest(part.error, batch, due)]
+                records = [self._rest(part.error, batch, due)]
+            if records:
+                due = records[-1].offset + 1
+            yield records
 
     def _read_each(self, content: bytes, batch: Any, due: int) -> Iterator[Any]:
         """Read the records of a batch each on its own, as far as that is possible."""

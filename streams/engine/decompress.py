@@ -12,11 +12,11 @@ from lz4.frame import LZ4FrameDecompressor
 PIECE_BYTES: Final = 256 * 1024
 """So much is decompressed at a time. Of snappy, it is a block, which a producer may make as large as the batch."""
 
-SMALL_BATCH_BYTES: Final = 1024 * 1024
-"""A batch of up to this is decompressed at once."""
-
 MAX_RECORD_BYTES: Final = 1024 * 1024
 """A record of more bytes than this is not kept as a whole."""
+
+SMALL_BATCH_BYTES: Final = MAX_RECORD_BYTES
+"""A batch of up to this is decompressed at once: it can't have a larger record."""
 
 WIDE_WINDOW_BYTES: Final = 8 * 1024 * 1024
 """A zstd decoder keeps its frame's window in memory; a batch with a larger window must be smaller than this."""

@@ -70,13 +70,18 @@ def batch(
     producer: tuple[int, int, int] = (-1, -1, -1),
     payload: bytes | None = None,
     count: int | None = None,
+    offsets: int | None = None,
 ) -> bytes:
-    """Return a batch with a correct checksum. `payload`, if given, replaces the compressed records."""
+    """Return a batch with a correct checksum. `payload`, if given, replaces the compressed records.
+
+    `offsets`: how many it takes, if not one for each of `count`.
+    """
     encoded = [encode_record(record, delta) for delta, record in enumerate(records)]
     number, compress = CODECS[codec]
     content = compress(b"".join(encoded)) if payload is None else payload
     count = len(encoded) if count is None else count
-    body = struct.pack(">hiqqqhii", attributes | number, count - 1, timestamp_ms, timestamp_ms, *producer, count)
+    last = (count if offsets is None else offsets) - 1
+    body = struct.pack(">hiqqqhii", attributes | number, last, timestamp_ms, timestamp_ms, *producer, count)
     body += content
     return struct.pack(">qiibI", base_offset, len(body) + 9, -1, 2, calc_crc32c(body)) + body
 

@@ -182,6 +182,13 @@ def test_a_payload_that_can_t_be_decompressed_is_an_unreadable_record(codec: str
         assert (after.value, reader.damage) == (b"next", None)
 
 
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_batch_without_records_is_read_past(codec: str) -> None:
+    content = batch([], codec=codec, offsets=3) + batch([RawRecord(b"next")], base_offset=3)
+    (after,) = all_of(reader := fetched(content))
+    assert (after.value, reader.position, reader.damage) == (b"next", 4, None)
+
+
 def test_streams_of_several_members_are_read() -> None:
     one, two = encode_record(RawRecord(b"one"), 0), encode_record(RawRecord(b"two"), 1)
     cut = (one + two)[:5], (one + two)[5:]
