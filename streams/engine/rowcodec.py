@@ -150,10 +150,8 @@ class RowReader:
         except msgspec.ValidationError as error:
             _refuse_newer(EventMemory.TABLE, key, value, 1, error)
             raise
-        org_id, row_id = self.split(key)
-        if row_id.count("/") != 1:
-            _ids(EventMemory, key)
-        return self._known.setdefault(org_id, org_id), row_id, at_ms
+        org_id, *ids = _ids(EventMemory, key)
+        return self._known.setdefault(org_id, org_id), "/".join(ids), at_ms
 
     @staticmethod
     def split(key: bytes) -> tuple[str, str]:

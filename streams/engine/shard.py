@@ -471,8 +471,7 @@ class Shard:
     @property
     def has_moved(self) -> bool:
         """Whether an input was read and applied further than at the last commit."""
-        offsets, queues = self.position.offsets, self.merge.queues
-        return any(queues[topic].next_offset > offsets.get(topic, 0) for topic in INPUTS)
+        return bool(self._new_offsets())
 
     def drain(self, ends: Mapping[str, int] | None = None) -> Commit | None:
         """Return everything to be committed since the last call; None when there is nothing.

@@ -21,7 +21,7 @@ from streams.lifecycle import deployment as deployments
 from streams.lifecycle import replica as replicas
 from streams.lifecycle.instance import InstanceStage
 from streams.limits import DAY_MS, DEDUPE_MS
-from streams.meters import METERS, METERS_OF, OWNER_KINDS, OwnerKind
+from streams.meters import METERS, OWNER_KINDS, OwnerKind, burn_units
 from streams.rules.rows import (
     ROW_TYPES,
     CommandMemory,
@@ -58,9 +58,6 @@ _INDEXED_FIELDS: Final[Mapping[type, frozenset[str]]] = {
     Deployment: frozenset({"status", "ended_at", "labels"}),
     Replica: frozenset({"status", "ended_at", "late_signs"}),
     Instance: frozenset({"stage", "ended_at", "late_signs", "labels", "gpu_type", "gpu_count", "disk_gb"}),
-}
-_BURNING: Final[Mapping[OwnerKind, frozenset[str]]] = {
-    kind: frozenset().union(*(meter.burns_in for meter in meters)) for kind, meters in METERS_OF.items()
 }
 _set_health_check: Final = _SET[Replica]["last_health_check"]
 _set_window_health_check: Final = _SET[Window]["last_health_check"]
@@ -203,7 +200,7 @@ class OrgRows:
         if isinstance(row, Org):
             self.org = row
         else:
-            self._tables[row.TABLE][row.row_id] = row.at if isinstance(row, EventMemory) else row
+            self._tables[row.TABLE][row.row_id] = row
             self._index(row)
 
     def _delete(self, row: Row) -> None:
@@ -319,14 +316,10 @@ class OrgRows:
             if isinstance(owner, Replica)
             else (owner.stage, owner)
         )
-        if stage not in _BURNING[owner.OWNER]:
-            return
-        for meter in METERS_OF[owner.OWNER]:
-            if stage in meter.burns_in and (quantity := meter.quantity(specification)):
-                profile = meter.profile(specification)
-                self.units[profile] += sign * quantity
-                if not self.units[profile]:
-                    del self.units[profile]
+        for profile, quantity in burn_units(owner.OWNER, stage, specification).items():
+            self.units[profile] += sign * quantity
+            if not self.units[profile]:
+                del self.units[profile]
 
 
 def _set_labels_json(row: Deployment | Instance) -> None:
@@ -365,7 +358,7 @@ class RowStore:
     # Restoring
 
     def restore_event(self, org_id: str, row_id: str, at_ms: int) -> None:
-        """Add an event memory from its changelog, as `restore` does, but without building its row: there are many."""
+        """Add an event memory, as `restore` does, but without its row, which is not stored: there are many."""
         self.org(org_id)._tables[EventMemory.TABLE][row_id] = at_ms
         self._list_event(org_id, row_id, at_ms)
 
@@ -566,11 +559,11 @@ class RowStore:
         return found
 
     def _insert(self, row: Row) -> None:
-        rows = self.org(row.org_id)
-        rows._insert(row)
         if isinstance(row, EventMemory):
-            self._list_event(row.org_id, row.row_id, row.at)
-        elif (at := self.expires_at(row)) is not None:
+            self.restore_event(row.org_id, row.row_id, row.at)
+            return
+        self.org(row.org_id)._insert(row)
+        if (at := self.expires_at(row)) is not None:
             self._expire_at(at, row)
 
     def _assign(self, row: Row, values: Mapping[str, Any]) -> None:
