@@ -108,18 +108,22 @@ def encode(model: Wire) -> bytes:
 
 
 def _is_plain(values: Sequence[bytes | None]) -> bool:
-    """Return whether none of `values` can be too large, nested too deep, or have NaN or Infinity, if all are objects.
-
-    Each object opens at least one bracket, so with fewer than `MAX_DEPTH` over one each, none can open too many.
-    """
+    """Return whether, if all are objects, none can be too large, nested too deep, or have NaN or Infinity."""
     if None in values:
         return False
     present: Sequence[bytes] = values  # type: ignore[assignment]
     if max(map(len, present), default=0) > MAX_VALUE_BYTES:
         return False
     joined = b",".join(present)
-    opened = joined.count(b"{") + joined.count(b"[")
-    return opened - len(present) < MAX_DEPTH and b"NaN" not in joined and b"Infinity" not in joined
+    return is_shallow(joined, len(present)) and b"NaN" not in joined and b"Infinity" not in joined
+
+
+def is_shallow(joined: bytes, count: int) -> bool:
+    """Return whether none of `count` objects, all in `joined`, can be nested too deep.
+
+    Each object opens at least one bracket, so with fewer than `MAX_DEPTH` over one each, none can open too many.
+    """
+    return joined.count(b"{") + joined.count(b"[") - count < MAX_DEPTH
 
 
 def _is_suspect(value: bytes) -> bool:

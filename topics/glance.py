@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
-from schemas.base import MAX_DEPTH
 from schemas.heartbeats import Heartbeat
+from topics.codec import is_shallow
 
 MAX_GLANCE_BYTES: Final = 4_096
 """A longer value might hold an integer with more digits than the model's parser reads."""
@@ -30,7 +30,7 @@ def glance(values: Sequence[bytes | None]) -> list[Any] | None:
     present: Sequence[bytes] = values  # type: ignore[assignment]
     joined = b"".join(present)
     # msgspec does not decode the strings of fields that it skips, and limits no nesting.
-    if not joined.isascii() or joined.count(b"{") + joined.count(b"[") - len(present) >= MAX_DEPTH:
+    if not joined.isascii() or not is_shallow(joined, len(present)):
         return None
     if max(map(len, present), default=0) > MAX_GLANCE_BYTES:
         return None

@@ -51,8 +51,7 @@ class Hours:
 
     def add(self, window: Window) -> None:
         """Count a window."""
-        start_ms, opened_at, ended_at = self._start_ms, window.opened_at, window.ended_at
-        billed_to = opened_at + window.billed_ms
+        start_ms, opened_at, ended_at, billed_to = self._start_ms, window.opened_at, window.ended_at, window.billed_to
         if billed_to > start_ms and billed_to > opened_at:
             self._add_events(max(0, (opened_at - start_ms) // MINUTE_MS), -((start_ms - billed_to) // MINUTE_MS))
         if (ended_at is None or ended_at > start_ms) and window.meter in _OF_REPLICAS:

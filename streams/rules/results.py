@@ -58,8 +58,7 @@ def send_again(turn: Turn, command_id: str) -> bool:
     if known is None or (turn.now >= known.at + DEDUPE_MS and not is_kept):
         return False
     turn.decision.counts["duplicate", turn.origin.topic] += 1
-    value = known.value or _without_reason(turn.org_id, command_id, known.at)
-    turn.decision.send(RESULTS.name, turn.org_id, turn.now, value.encode())
+    _send(turn, known.value or _without_reason(turn.org_id, command_id, known.at))
     return True
 
 
@@ -78,46 +77,45 @@ def send_unread(turn: Turn, command_id: str, target: str | None, error: str) -> 
             LogLine("warning", "an org has too many remembered results; INVALID has no reason any more", fields)
         )
     turn.store.add(CommandMemory(turn.org_id, command_id, turn.now, ""))
-    value = _without_reason(turn.org_id, command_id, turn.now)
-    turn.decision.send(RESULTS.name, turn.org_id, turn.now, value.encode())
+    _send(turn, _without_reason(turn.org_id, command_id, turn.now))
 
 
 def _without_reason(org_id: str, command_id: str, at: int) -> str:
     """Return the result, without a reason, of a command that could not be read; the same each time."""
-    return CommandResult(
-        command_id=command_id,
-        org_id=org_id,
-        outcome="rejected",
-        code="INVALID",
-        status=STATUS["INVALID"],
-        message=f"command {command_id} can't be read; the org has too many results in 24 h for the reason",
-        target=None,
-        at=rfc3339(at),
-        operator=None,
-    ).model_dump_json(exclude_none=True)
+    words = f"command {command_id} can't be read; the org has too many results in 24 h for the reason"
+    return _encoded(org_id, command_id, None, Refusal("INVALID", words), at)
 
 
 def send_result(turn: Turn, command_id: str, target: str | None, outcome: Refusal | str) -> None:
     """Send and remember the result of a command (C1). A string is the message of an accepted one."""
-    refusal = outcome if isinstance(outcome, Refusal) else None
     by_operator = turn.origin.topic == OPERATOR_COMMANDS.name
-    result = CommandResult(
+    value = _encoded(turn.org_id, command_id, target, outcome, turn.now, by_operator=by_operator)
+    if by_operator:
+        # The window of an invalid command was not looked up.
+        is_invalid = isinstance(outcome, Refusal) and outcome.code == "INVALID"
+        window_id = target if target in turn.rows.windows and not is_invalid else None
+        turn.store.add(OperatorCommandMemory(turn.org_id, command_id, turn.now, value, window_id))
+    else:
+        turn.store.add(CommandMemory(turn.org_id, command_id, turn.now, value))
+    _send(turn, value)
+
+
+def _encoded(
+    org_id: str, command_id: str, target: str | None, outcome: Refusal | str, at: int, *, by_operator: bool = False
+) -> str:
+    refusal = outcome if isinstance(outcome, Refusal) else None
+    return CommandResult(
         command_id=command_id,
-        org_id=turn.org_id,
+        org_id=org_id,
         outcome="rejected" if refusal else "accepted",
         code=refusal.code if refusal else None,
         status=STATUS[refusal.code] if refusal else ACCEPTED,
         message=refusal.message if refusal else str(outcome),
         target=target,
-        at=rfc3339(turn.now),
+        at=rfc3339(at),
         operator=True if by_operator else None,
-    )
-    value = result.model_dump_json(exclude_none=True)
-    if by_operator:
-        # The window of an invalid command was not looked up.
-        found = target in turn.rows.windows and (refusal is None or refusal.code != "INVALID")
-        window_id = target if found else None
-        turn.store.add(OperatorCommandMemory(turn.org_id, command_id, turn.now, value, window_id))
-    else:
-        turn.store.add(CommandMemory(turn.org_id, command_id, turn.now, value))
+    ).model_dump_json(exclude_none=True)
+
+
+def _send(turn: Turn, value: str) -> None:
     turn.decision.send(RESULTS.name, turn.org_id, turn.now, value.encode())
