@@ -70,17 +70,21 @@ class Cluster:
 @asynccontextmanager
 async def cluster(settings: Settings) -> AsyncIterator[Cluster]:
     """Yield a connected cluster."""
-    options = settings.kafka_client_options()
-    admin = AIOKafkaAdminClient(**options)
-    consumer = AIOKafkaConsumer(
-        **options, isolation_level="read_committed", auto_offset_reset="earliest", enable_auto_commit=False
-    )
+    admin = AIOKafkaAdminClient(**settings.kafka_client_options())
     try:
         await admin.start()
-        try:
-            await consumer.start()
-            yield Cluster(settings, admin, consumer)
-        finally:
-            await consumer.stop()
+        async with consumer(settings, isolation_level="read_committed", auto_offset_reset="earliest") as reader:
+            yield Cluster(settings, admin, reader)
     finally:
         await admin.close()
+
+
+@asynccontextmanager
+async def consumer(settings: Settings, **options: Any) -> AsyncIterator[Any]:
+    """Yield a connected consumer in no group, with more `options` of aiokafka."""
+    client = AIOKafkaConsumer(**settings.kafka_client_options(), enable_auto_commit=False, **options)
+    try:
+        await client.start()
+        yield client
+    finally:
+        await client.stop()

@@ -9,8 +9,9 @@ import sys
 import time
 from typing import Final
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 
+from bench.cluster import consumer
 from streams.settings import Settings
 
 MAX_POLL_RECORDS: Final = 5_000
@@ -18,22 +19,16 @@ MAX_POLL_RECORDS: Final = 5_000
 
 async def read(topic: str, partitions: int, records: int) -> tuple[float, float]:
     """Read `records` records. Returns the elapsed time and the CPU time in seconds."""
-    consumer = AIOKafkaConsumer(
-        **Settings.load_or_exit().kafka_client_options(), enable_auto_commit=False, auto_offset_reset="earliest"
-    )
-    try:
-        await consumer.start()
+    async with consumer(Settings.load_or_exit(), auto_offset_reset="earliest") as reader:
         assigned = [TopicPartition(topic, partition) for partition in range(partitions)]
-        consumer.assign(assigned)
-        await consumer.seek_to_beginning(*assigned)
+        reader.assign(assigned)
+        await reader.seek_to_beginning(*assigned)
         wall_s, cpu_s = time.perf_counter(), time.process_time()
         left = records
         while left > 0:
-            found = await consumer.getmany(timeout_ms=1_000, max_records=MAX_POLL_RECORDS)
+            found = await reader.getmany(timeout_ms=1_000, max_records=MAX_POLL_RECORDS)
             left -= sum(map(len, found.values()))
         return time.perf_counter() - wall_s, time.process_time() - cpu_s
-    finally:
-        await consumer.stop()
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from bench.loader import loader
 from bench.parts import heartbeats, idle, pages, requests, restore, start, streams, ticks
 from bench.show import Show
 from bench.sizes import PARTITIONS, Sizes
+from streams.billing.minutes import floor_minute
 from streams.settings import Settings
 
 _STARTED_AGO_MS: Final = 30 * MINUTE_MS
@@ -35,7 +36,7 @@ async def run(
 
     `started_ago_ms`: how long ago the fleet starts. `settings`: those that differ from the benchmarks'.
     """
-    minute_ms = (time.time_ns() // 1_000_000 - started_ago_ms) // MINUTE_MS * MINUTE_MS
+    minute_ms = floor_minute(time.time_ns() // 1_000_000 - started_ago_ms)
     return await _run(_settings(**settings), sizes, show, measure, minute_ms)
 
 

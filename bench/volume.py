@@ -2,6 +2,7 @@
 
 from bench.bench import Bench
 from bench.sizes import PARTITIONS
+from streams.engine.changelogs import Changelogs
 from streams.engine.table import TABLES
 from topics.catalogue import USAGE
 
@@ -33,4 +34,4 @@ async def written(bench: Bench, since: Ends) -> dict[str, float]:
 
 def changelog(bench: Bench, table: str) -> str:
     """Return the full name of a table's changelog."""
-    return f"{bench.settings.app_id}-{table}-changelog"
+    return Changelogs(bench.settings.app_id, TABLES).name(table)

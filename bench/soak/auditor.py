@@ -10,14 +10,14 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import asdict
 from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 
+from bench.cluster import consumer
 from bench.soak.audit import Audit, Verdict
 from schemas.times import parse_rfc3339
 from streams.settings import Settings
@@ -45,22 +45,22 @@ async def audit(settings: Settings, replicas: int, partitions: int, until_ms: in
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     result = Audit(replicas)
-    async with _consumer(settings) as consumer:
+    async with consumer(settings, isolation_level="read_committed", auto_offset_reset="none") as reader:
         started = msgspec.json.Decoder(_Started)
-        await _assign(consumer, settings.topic(PROGRESS.name), partitions)
-        async for record in _to_end(consumer):
+        await _assign(reader, settings.topic(PROGRESS.name), partitions)
+        async for record in _to_end(reader):
             result.opened(started.decode(record.value).replica_id, record.timestamp)
-        await _assign(consumer, settings.topic(USAGE.name), partitions)
-        await _follow(consumer, result, stop)
-        async for record in _to_end(consumer):
+        await _assign(reader, settings.topic(USAGE.name), partitions)
+        await _follow(reader, result, stop)
+        async for record in _to_end(reader):
             _event(result, record.value)
     return result.finish(until_ms)
 
 
-async def _follow(consumer: Any, result: Audit, stop: asyncio.Event) -> None:
+async def _follow(reader: Any, result: Audit, stop: asyncio.Event) -> None:
     printed_s = time.monotonic()
     while not stop.is_set():
-        for records in (await consumer.getmany(timeout_ms=_POLL_MS, max_records=_MAX_RECORDS)).values():
+        for records in (await reader.getmany(timeout_ms=_POLL_MS, max_records=_MAX_RECORDS)).values():
             for record in records:
                 _event(result, record.value)
         if time.monotonic() >= printed_s + _PRINT_EVERY_S:
@@ -76,36 +76,21 @@ def _event(result: Audit, value: bytes) -> None:
     result.event(billed.replica_id, _parse(billed.interval_start), _parse(billed.interval_end))
 
 
-async def _assign(consumer: Any, topic: str, partitions: int) -> None:
+async def _assign(reader: Any, topic: str, partitions: int) -> None:
     tps = [TopicPartition(topic, partition) for partition in range(partitions)]
-    consumer.assign(tps)
+    reader.assign(tps)
     for tp in tps:
         # Not "the earliest": records that were deleted before they were read are an error.
-        consumer.seek(tp, 0)
+        reader.seek(tp, 0)
 
 
-async def _to_end(consumer: Any) -> AsyncIterator[Any]:
-    tps = consumer.assignment()
-    ends = await consumer.end_offsets(tps)
-    while behind := [tp for tp in tps if await consumer.position(tp) < ends[tp]]:
-        for records in (await consumer.getmany(*behind, timeout_ms=_POLL_MS)).values():
+async def _to_end(reader: Any) -> AsyncIterator[Any]:
+    tps = reader.assignment()
+    ends = await reader.end_offsets(tps)
+    while behind := [tp for tp in tps if await reader.position(tp) < ends[tp]]:
+        for records in (await reader.getmany(*behind, timeout_ms=_POLL_MS)).values():
             for record in records:
                 yield record
-
-
-@asynccontextmanager
-async def _consumer(settings: Settings) -> AsyncIterator[Any]:
-    consumer = AIOKafkaConsumer(
-        **settings.kafka_client_options(),
-        isolation_level="read_committed",
-        auto_offset_reset="none",
-        enable_auto_commit=False,
-    )
-    try:
-        await consumer.start()
-        yield consumer
-    finally:
-        await consumer.stop()
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
+from streams.billing.minutes import floor_minute
 from streams.limits import MINUTE_MS
 
 REAL_MINUTE_S: Final = 60.0
@@ -38,4 +39,4 @@ class Clock:
 
 def minute_after(event_ms: int) -> int:
     """Return the first start of a minute after a time."""
-    return event_ms // MINUTE_MS * MINUTE_MS + MINUTE_MS
+    return floor_minute(event_ms) + MINUTE_MS

@@ -8,10 +8,11 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 
 from bench.bench import Bench, MeasuredWorker
 from bench.child import Child, child
+from bench.cluster import consumer
 from bench.parts import start, ticks
 from bench.sizes import PARTITIONS
 from bench.soak import report
@@ -71,8 +72,8 @@ class Soak:
             from_ms = minute_after(clock.event_now_ms)
             until_ms = from_ms + self.plan.minutes * MINUTE_MS
             with self._auditor(until_ms) as auditor:
-                async with _ticks(self.bench) as consumer, self._ticking(clock, from_ms, until_ms) as ticking:
-                    watch = Watch(self.bench, consumer, clock, from_ms)
+                async with _ticks(self.bench) as reader, self._ticking(clock, from_ms, until_ms) as ticking:
+                    watch = Watch(self.bench, reader, clock, from_ms)
                     await self._load(worker, _Progress(self, watch, auditor, from_ms, ticking), from_ms)
                 await self._finish(auditor)
 
@@ -221,12 +222,8 @@ async def _write_ticks(bench: Bench, clock: Clock, from_ms: int, until_ms: int) 
 @asynccontextmanager
 async def _ticks(bench: Bench) -> AsyncIterator[Any]:
     """Yield a consumer of the ticks."""
-    consumer = AIOKafkaConsumer(**bench.settings.kafka_client_options(), enable_auto_commit=False)
-    try:
-        await consumer.start()
+    async with consumer(bench.settings) as reader:
         tps = [TopicPartition(bench.settings.topic(CLOCK.name), partition) for partition in range(PARTITIONS)]
-        consumer.assign(tps)
-        await consumer.seek_to_beginning(*tps)
-        yield consumer
-    finally:
-        await consumer.stop()
+        reader.assign(tps)
+        await reader.seek_to_beginning(*tps)
+        yield reader

@@ -5,17 +5,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from bench.bench import Bench
+from bench.bench import DEADLINE_S, Bench
 from bench.child import BenchError, Child
 from bench.sizes import PARTITIONS
 from bench.soak.clock import Clock, now_ms
+from streams.billing.minutes import floor_minute
 from streams.engine.ticks import TICK_DELAY_MS
 from streams.limits import MINUTE_MS
 from topics.catalogue import CLOCK, HEARTBEATS
 
 POLL_S: Final = 0.05
 SAMPLE_MS: Final = 1_000
-DEADLINE_S: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Delays:
         """Return the minutes that are billed now that the offsets before `offset` are committed."""
         found = []
         while self._ticks and self._ticks[0][0] < offset:
-            until_ms = self._ticks.pop(0)[1] // MINUTE_MS * MINUTE_MS
+            until_ms = floor_minute(self._ticks.pop(0)[1])
             while self.billed_ms < until_ms:
                 self.billed_ms += MINUTE_MS
                 due_ms = self.clock.real_of(self.billed_ms + TICK_DELAY_MS)

@@ -34,7 +34,7 @@ from topics.catalogue import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from sim.records import Record
 
@@ -102,11 +102,18 @@ async def write_to_both(
 ) -> list[Sent]:
     """Provision both installations and write the same log, with invalid records, to each; returns the log."""
     log = list(with_invalid_records(reference.placed(records), *invalid))
+    await write_log_to_both(reference, disturbed, log, log_progress)
+    return log
+
+
+async def write_log_to_both(
+    reference: Installation, disturbed: Installation, log: Sequence[Sent], log_progress: LogProgress
+) -> None:
+    """Provision both installations and write a log to each."""
     for installation in (reference, disturbed):
         await installation.provision()
         await installation.send(log)
     log_progress(f"{len(log):,} records are written to both; running one worker")
-    return log
 
 
 def with_invalid_records(log: Iterable[Sent], seed: int, share: float) -> Iterator[Sent]:

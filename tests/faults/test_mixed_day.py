@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,16 +17,16 @@ from tests.faults.fault_run import (
     reference_output,
     run_undisturbed,
     two_installations,
+    write_log_to_both,
 )
 from tests.support.workers import Sent
 from tests.unit.replay import mixed_day
 from topics.catalogue import CHANGES, CREDITS, EXECLET_ORDERS, NOTICES, PRICES, USAGE
-from topics.partitioner import partition_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.unit.replay.mixed_day import Input
+    from tests.support.workers import Installation
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
 
@@ -47,14 +47,10 @@ async def test_kills_do_not_change_the_mixed_day(
 ) -> None:
     now_ms = int(time.time() * 1000)
     monkeypatch.setattr(mixed_day, "START_MS", now_ms // HOUR_MS * HOUR_MS - 30 * HOUR_MS)
-    log = list(day(now_ms))
     reference, disturbed = two_installations(
         kafka_bootstrap, namespace, mixed_day.PARTITIONS, {"OBOL_RETENTION_H": "3"}
     )
-    for installation in (reference, disturbed):
-        await installation.provision()
-        await installation.send(log)
-    log_progress(f"{len(log):,} records are written to both; running one worker")
+    await write_log_to_both(reference, disturbed, list(day(reference, now_ms)), log_progress)
     await run_undisturbed(reference, "--without-web")
     expected = await reference_output(reference, log_progress)
     await FaultRun(disturbed, SEED, EVENTS, log_progress, flags=("--without-web",)).execute()
@@ -72,7 +68,7 @@ async def test_kills_do_not_change_the_mixed_day(
     assert max(int(order_id.rpartition(":")[2]) for order_id in aborts if order_id[-1].isdigit()) > 1, "no zombies"
 
 
-def day(now_ms: int) -> Iterator[Sent]:
+def day(installation: Installation, now_ms: int) -> Iterator[Sent]:
     """Yield the records of the mixed day that a broker accepts, each in its org's partition.
 
     A misplaced record is left out: where it is published again depends on when the commits come.
@@ -80,13 +76,8 @@ def day(now_ms: int) -> Iterator[Sent]:
     for minute in mixed_day.day():
         for record in minute.placed:
             if 0 <= record.at_ms <= now_ms:
-                yield Sent(record.topic, record.at_ms, record.key, record.value, partition(record))
-
-
-def partition(record: Input) -> int:
-    if record.partition is not None:
-        return record.partition
-    if record.topic == PRICES.name:
-        return 0
-    content: Any = json.loads(record.value or b"{}")
-    return partition_of(content["org_id"], mixed_day.PARTITIONS)
+                partition = record.partition
+                if partition is None:
+                    org_id = "" if record.topic == PRICES.name else json.loads(record.value or b"{}")["org_id"]
+                    partition = installation.place(record.topic, org_id)
+                yield Sent(record.topic, record.at_ms, record.key, record.value, partition)
